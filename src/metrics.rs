@@ -18,7 +18,7 @@ use crate::agent::repair::RepairKind;
 use crate::domain::circuit::Circuit;
 use crate::domain::prefix::PrefixChange;
 use crate::domain::run::RunStatus;
-use crate::domain::sent::SentChange;
+use crate::domain::sent_history::SentChange;
 use crate::spans::Spans;
 pub use tool_servers::ReadReports;
 use tool_servers::ToolServerMetrics;

@@ -46,7 +46,7 @@ pub fn keep(
     let blocks = content.blocks()?;
     refuse_repeated_ids(&blocks)?;
     let calls_are_answered = *stop == ModelStop::ToolUse && !mode.is_final;
-    let turn_continues = calls_are_answered || (stop.wants_to_go_on() && mode.may_pause);
+    let turn_continues = calls_are_answered || (stop.continues_reply() && mode.may_pause);
     let answered: HashSet<&str> = blocks.iter().filter_map(|block| answers(&block.view)).collect();
 
     let kept: Vec<&Block<'_>> = blocks

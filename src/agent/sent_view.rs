@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::domain::sent::{Place, SentChange};
+use crate::domain::sent_history::{BlockPosition, SentChange};
 
 /// The text in place of content of a user or a tool that the model could not read.
 const UNREADABLE: &str =
@@ -45,7 +45,7 @@ fn is_one_of(block: &RawValue, kinds: &[&str]) -> bool {
 }
 
 /// The JSON of the block at this place of a message, if a text can replace it.
-pub fn replaceable(content: &str, place: Place) -> Option<&str> {
+pub fn replaceable(content: &str, place: BlockPosition) -> Option<&str> {
     let mut block = *items(content).get(place.block)?;
     if let Some(part) = place.part {
         block = *parts(block).get(part)?;
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn only_content_of_users_and_tools_can_be_replaced() {
         let content = format!("[{TEXT},{IMAGE},{}]", result(IMAGE));
-        let at = |block, part| replaceable(&content, Place { message: 0, block, part });
+        let at = |block, part| replaceable(&content, BlockPosition { message: 0, block, part });
         assert_eq!(at(0, None), None);
         assert_eq!(at(1, None), Some(IMAGE));
         assert_eq!(at(2, None), None);

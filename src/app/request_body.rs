@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use crate::domain::provider::Dialect;
-use crate::domain::question::Question;
 use crate::domain::request::RequestForm;
+use crate::domain::sampling::SamplingRequest;
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
 use crate::model::{Head, Messages, anthropic, openai};
@@ -41,7 +41,7 @@ pub(super) fn assemble(
 
 /// Makes the body of a tool's question again.
 fn put(
-    question: &Question,
+    question: &SamplingRequest,
     settings: &Settings,
     dialect: Option<Dialect>,
 ) -> Result<Bytes, serde_json::Error> {

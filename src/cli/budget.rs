@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use super::database::with_database;
 use super::output;
 use crate::config::DatabaseArgs;
-use crate::domain::budget::{Budget, Scope, Standing};
+use crate::domain::budget::{Budget, BudgetUse, Scope};
 use crate::domain::ids::TenantId;
 use crate::store::budgets::{self, list, remove, set};
 use crate::store::tenants::find;
@@ -106,8 +106,8 @@ async fn show(conn: &mut PgConnection, tenant: TenantId) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn line(standing: &Standing) -> String {
-    let Standing { scope, budget, tokens, cost } = standing;
+fn line(standing: &BudgetUse) -> String {
+    let BudgetUse { scope, budget, tokens, cost } = standing;
     let period = match scope {
         Scope::TenantDay => "day",
         Scope::TenantTotal | Scope::Session => "total",

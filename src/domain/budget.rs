@@ -119,7 +119,7 @@ impl Estimate {
 
 /// A budget and its current use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct BudgetUse {
     /// The owner of the budget.
     pub scope: Scope,
     /// The limits.
@@ -130,7 +130,7 @@ pub struct Standing {
     pub cost: i64,
 }
 
-impl Standing {
+impl BudgetUse {
     /// Returns the limit that the request would exceed, if any.
     pub fn refuses(&self, estimate: &Estimate) -> Option<Exceeded> {
         let over = |unit, budget: Option<i64>, taken: i64, asked: Option<i64>| {
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_request_that_just_fits_is_allowed() {
         let budget = Budget { tokens: Some(1000), cost: Some(50) };
-        let at = |tokens, cost| Standing { scope: Scope::Session, budget, tokens, cost };
+        let at = |tokens, cost| BudgetUse { scope: Scope::Session, budget, tokens, cost };
         let estimate = Estimate { tokens: 100, cost: Some(10) };
         assert_eq!(at(900, 40).refuses(&estimate), None);
         let exceeded = |unit, budget, taken, asked| {

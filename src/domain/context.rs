@@ -39,7 +39,7 @@ impl Context {
     }
 
     /// Returns `true` if the provider may compact within a reply, and so read the request twice.
-    pub fn sums_up_within(&self) -> bool {
+    pub fn may_compact_within_reply(&self) -> bool {
         self.edits.as_ref().is_some_and(|edits| edits.get().contains(r#""compact_"#))
     }
 
@@ -70,7 +70,7 @@ pub struct Compaction {
 
 /// The provider's figures of a compaction within a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SummedUp {
+pub struct ReplyCompaction {
     /// Tokens of the request as sent.
     pub tokens_before: i64,
     /// Tokens of the compacted request; none if the provider stopped after the compaction.

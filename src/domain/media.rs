@@ -34,7 +34,7 @@ struct Source<'a> {
 }
 
 /// Returns the placeholder of an image, a document or a search result; none for other blocks.
-pub fn name(block: &RawValue) -> Result<Option<String>, BadContent> {
+pub fn placeholder(block: &RawValue) -> Result<Option<String>, BadContent> {
     let media: Media<'_> = serde_json::from_str(block.get())?;
     let source = media.source.map_or("null", RawValue::get);
     let title = media.title.map(|title| format!(" {title:?}")).unwrap_or_default();
@@ -65,17 +65,17 @@ fn of_source(kind: &str, title: &str, source: &Source<'_>) -> String {
 }
 
 /// Returns the placeholder as a text block.
-pub fn named(block: &RawValue) -> Result<Option<Box<RawValue>>, BadContent> {
-    let text = name(block)?.map(|name| json!({ "type": "text", "text": name }));
+pub fn placeholder_block(block: &RawValue) -> Result<Option<Box<RawValue>>, BadContent> {
+    let text = placeholder(block)?.map(|name| json!({ "type": "text", "text": name }));
     Ok(text.map(|text| to_raw_value(&text)).transpose()?)
 }
 
 /// Returns the content for events: placeholders for media blocks, all other blocks byte for byte.
-pub fn told(content: &Content) -> Result<Content, BadContent> {
+pub fn with_placeholders(content: &Content) -> Result<Content, BadContent> {
     let mut blocks: Vec<Cow<'_, RawValue>> = Vec::new();
     let mut is_changed = false;
     for block in content.blocks()? {
-        let named = named(block.raw)?;
+        let named = placeholder_block(block.raw)?;
         is_changed |= named.is_some();
         blocks.push(named.map_or(Cow::Borrowed(block.raw), Cow::Owned));
     }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn named_as(block: &serde_json::Value) -> Option<String> {
-        name(&to_raw_value(block).unwrap()).unwrap()
+        placeholder(&to_raw_value(block).unwrap()).unwrap()
     }
 
     #[test]
@@ -132,14 +132,14 @@ mod tests {
     fn an_event_replaces_media_and_keeps_the_other_blocks() {
         let text = r#"[{"type":"text",  "text":"a\u00e9"}]"#;
         let content = Content::parse(text.to_owned()).unwrap();
-        assert_eq!(told(&content).unwrap().as_str(), text);
+        assert_eq!(with_placeholders(&content).unwrap().as_str(), text);
         let with_image = concat!(
             r#"[{"type":"text",  "text":"a\u00e9"},"#,
             r#"{"type":"image","source":{"type":"url","url":"https://a"}}]"#,
         );
         let content = Content::parse(with_image.to_owned()).unwrap();
         assert_eq!(
-            told(&content).unwrap().as_str(),
+            with_placeholders(&content).unwrap().as_str(),
             concat!(
                 r#"[{"type":"text",  "text":"a\u00e9"},"#,
                 r#"{"type":"text","text":"[image https://a]"}]"#,

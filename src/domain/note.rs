@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Compaction;
 use super::permission::PermissionMode;
-use super::sent::SentChange;
+use super::sent_history::SentChange;
 
 /// A change of session state.
 #[derive(Debug, Clone, PartialEq, Eq)]

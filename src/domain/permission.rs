@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::word::word;
+use super::string_enum::string_enum;
 
 /// The verdict of the permission policy on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -73,7 +73,7 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub input: BTreeMap<String, String>,
     /// The verdict.
-    #[serde(deserialize_with = "word")]
+    #[serde(deserialize_with = "string_enum")]
     pub decision: Permission,
     /// The reason, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]

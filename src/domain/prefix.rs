@@ -120,7 +120,7 @@ pub struct Chain {
 
 /// A position in a chain, to return to.
 #[derive(Debug, Clone, Default)]
-pub struct Knot {
+pub struct ChainPosition {
     state: Sha256,
     links: usize,
 }
@@ -148,14 +148,14 @@ impl Chain {
     }
 
     /// Returns the position after the last message.
-    pub fn knot(&self) -> Knot {
-        Knot { state: self.state.clone(), links: self.links.len() }
+    pub fn position(&self) -> ChainPosition {
+        ChainPosition { state: self.state.clone(), links: self.links.len() }
     }
 
     /// Truncates the chain to a position and returns the removed hashes.
-    pub fn go_back(&mut self, knot: Knot) -> Vec<Hash> {
-        self.state = knot.state;
-        self.links.split_off(knot.links.min(self.links.len()))
+    pub fn truncate(&mut self, position: ChainPosition) -> Vec<Hash> {
+        self.state = position.state;
+        self.links.split_off(position.links.min(self.links.len()))
     }
 
     /// Returns the index of the first message, from a position on, whose hash differs from `before`
@@ -210,10 +210,10 @@ mod tests {
             (&["b"], Some(2)),
         ] {
             let mut chain = chain(&["a"]);
-            let knot = chain.knot();
+            let position = chain.position();
             chain.push("b");
             chain.push("c");
-            let before = chain.go_back(knot);
+            let before = chain.truncate(position);
             for message in again {
                 chain.push(message);
             }

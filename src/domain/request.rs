@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::attempt::Attempt;
+use super::model_try::ModelTry;
 use super::prefix::PrefixHashes;
 use super::prompt_cache::CacheTtl;
 use super::provider::Dialect;
-use super::question::Question;
 use super::run::RunError;
+use super::sampling::SamplingRequest;
 use super::tool::ToolChoice;
 use super::usage::Usage;
 
@@ -39,7 +39,7 @@ pub struct RequestForm {
     /// The sampling request of a tool, for a request outside the conversation. It then carried no
     /// message of the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub question: Option<Question>,
+    pub question: Option<SamplingRequest>,
     /// The Chat Completions dialect, if that protocol was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_completions: Option<Dialect>,
@@ -69,7 +69,7 @@ pub struct RequestRecord {
     /// Hashes of the parts that a later request repeats.
     pub prefix: Option<PrefixHashes>,
     /// Its tries.
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<ModelTry>,
     /// The model's own stop reason; none if there was no reply.
     pub stop_reason: Option<String>,
     /// The error, if there was no reply; none if the run was stopped meanwhile.

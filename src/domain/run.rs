@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use super::budget::{Scope, Unit};
 use super::ids::{RunId, SessionId};
-use super::output_schema::Verdict;
-use super::pending::PendingCall;
+use super::output_schema::OutputVerdict;
+use super::pending_call::PendingCall;
 use super::permission::PermissionMode;
 use super::run_log::RunLog;
 use super::tool::{ToolChoice, defined_names};
@@ -107,7 +107,7 @@ impl ModelStop {
 
 impl ModelStop {
     /// Returns `true` if the model continues from its own reply, without a new user message.
-    pub fn wants_to_go_on(&self) -> bool {
+    pub fn continues_reply(&self) -> bool {
         matches!(self, Self::PauseTurn | Self::Compaction)
     }
 }
@@ -332,7 +332,7 @@ pub struct Outcome {
     pub error: Option<RunError>,
     /// The check of the answer against the session's output schema, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Verdict>,
+    pub output: Option<OutputVerdict>,
 }
 
 impl Outcome {
@@ -388,14 +388,14 @@ pub struct Run {
 impl Run {
     /// Returns `true` if all its pending calls are answered, so that a worker is about to resume
     /// it.
-    pub const fn goes_on(&self) -> bool {
+    pub const fn is_resumable(&self) -> bool {
         matches!(self.status, RunStatus::RequiresAction) && self.pending.is_empty()
     }
 
     /// Returns `true` if the run does not change before the client acts.
-    pub const fn is_at_rest(&self) -> bool {
+    pub const fn is_idle(&self) -> bool {
         match self.status {
-            RunStatus::RequiresAction => !self.goes_on(),
+            RunStatus::RequiresAction => !self.is_resumable(),
             RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => true,
             RunStatus::Queued | RunStatus::Running => false,
         }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::source::Source;
-use super::sub_agent::StartedAgent;
+use super::sub_agent::SubAgentSummary;
 use super::tool::CallState;
 
 /// The tool calls of a run and their sources.
@@ -14,7 +14,7 @@ pub struct RunLog {
     /// The sources of the results, in the order of the calls, without duplicates.
     pub sources: Vec<Source>,
     /// The sub-agents that the run started, in the order of the calls.
-    pub sub_agents: Vec<StartedAgent>,
+    pub sub_agents: Vec<SubAgentSummary>,
 }
 
 /// A call of a tool.

@@ -11,7 +11,7 @@ pub struct SessionFilter {
     /// Only archived sessions, or only sessions that are not archived.
     pub archived: Option<bool>,
     /// Only sessions in this state.
-    pub standing: Option<Standing>,
+    pub standing: Option<SessionState>,
     /// Only sessions whose metadata has these members with these values, compared as text.
     pub metadata: Vec<(String, String)>,
     /// Only sessions whose title, or a user message in them, contains all of these words.
@@ -27,7 +27,8 @@ pub struct SessionFilter {
 /// A state of a session, as a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+#[schema(as = Standing)]
+pub enum SessionState {
     /// Its status is `idle`.
     Idle,
     /// Its status is `queued`.
@@ -38,7 +39,7 @@ pub enum Standing {
     RequiresAction,
 }
 
-impl Standing {
+impl SessionState {
     /// The value in queries.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -171,7 +171,7 @@ fn lesser<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
 
 /// A sub-agent that was started: its session, its run and the call that started it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Child {
+pub struct StartedSubAgent {
     /// The call of the parent.
     pub tool_use_id: String,
     /// Its session.
@@ -195,7 +195,8 @@ pub struct Parent {
 
 /// A sub-agent as listed in the run that started it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct StartedAgent {
+#[schema(as = StartedAgent)]
+pub struct SubAgentSummary {
     /// The call that started it.
     pub tool_use_id: String,
     /// Its session, which has the complete history.
@@ -322,7 +323,9 @@ mod tests {
         assert_eq!(reported(outcome(StopReason::EndTurn, "Four.")), Ok("Four.".to_owned()));
         assert!(reported(outcome(StopReason::EndTurn, " ")).is_err());
         assert!(reported(outcome(StopReason::Refusal(Refusal::default()), "No")).is_err());
-        assert!(reported(outcome(StopReason::MaxTokens, "Fo")).unwrap().ends_with("cut off here.]"));
+        assert!(
+            reported(outcome(StopReason::MaxTokens, "Fo")).unwrap().ends_with("cut off here.]")
+        );
         let limited =
             Outcome { limited: Some(LimitKind::Rounds), ..outcome(StopReason::EndTurn, "So far.") };
         assert!(reported(limited).unwrap().contains("may not be complete"));

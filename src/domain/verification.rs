@@ -96,7 +96,8 @@ impl Invariant {
 
 /// The location of a violation. Unknown or ambiguous parts are absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct Place {
+#[schema(as = Place)]
+pub struct Location {
     /// The session.
     #[schema(value_type = String)]
     pub session_id: SessionId,
@@ -115,7 +116,7 @@ pub struct Place {
     pub tool_use_id: Option<String>,
 }
 
-impl Place {
+impl Location {
     /// The location of the whole session.
     pub const fn of(session_id: SessionId) -> Self {
         Self { session_id, run_id: None, message_seq: None, event_seq: None, tool_use_id: None }
@@ -146,7 +147,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.session_id)?;
         if let Some(run_id) = self.run_id {
@@ -171,7 +172,7 @@ pub struct Finding {
     /// The violated invariant.
     pub invariant: Invariant,
     /// The location.
-    pub place: Place,
+    pub place: Location,
     /// A description.
     pub detail: String,
 }
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn a_location_has_only_its_known_parts() {
         let session_id = SessionId::from(uuid::Uuid::from_u128(1));
-        let place = Place::of(session_id).message(2).call("toolu_1");
+        let place = Location::of(session_id).message(2).call("toolu_1");
         let expected = serde_json::json!({
             "session_id": session_id, "message_seq": 2, "tool_use_id": "toolu_1"
         });
@@ -232,7 +233,7 @@ mod tests {
     #[test]
     fn a_finding_is_one_line_for_people() {
         let session_id = SessionId::from(uuid::Uuid::from_u128(1));
-        let place = Place::of(session_id).message(2).event(3).call("toolu_1");
+        let place = Location::of(session_id).message(2).event(3).call("toolu_1");
         let finding =
             Finding { invariant: Invariant::CallsAnswered, place, detail: "it is open".to_owned() };
         let expected =

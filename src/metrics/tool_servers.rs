@@ -34,16 +34,16 @@ impl Collector for ToolServerMetrics {
                 ConstCounter::new(*count).encode(calls.encode_family(&labels)?)?;
             }
         }
-        let help = "Whether a tool server is connected";
         let help = "1 while the tool server is connected, otherwise 0";
+        let mut up = encoder.encode_descriptor("mcp_up", help, None, MetricType::Gauge)?;
         for report in &reports {
             let labels = [("server", report.name.as_str())];
             let is_up = i64::from(report.is_connected);
             ConstGauge::new(is_up).encode(up.encode_family(&labels)?)?;
         }
-        let help = "Times that a tool server had other tools than before";
         let help = "Changes of a tool server's list of tools";
-        encoder.encode_descriptor("mcp_list_changes", help, None, MetricType::Counter)?;
+        let mut lists =
+            encoder.encode_descriptor("mcp_list_changes", help, None, MetricType::Counter)?;
         for report in &reports {
             let labels = [("server", report.name.as_str())];
             ConstCounter::new(report.list_changes).encode(lists.encode_family(&labels)?)?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::domain::context::SummedUp;
+use crate::domain::context::ReplyCompaction;
 use crate::domain::message::Content;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::{Dialect, Provider};
@@ -258,7 +258,7 @@ pub struct Reply {
     /// Why the model declined, where it did and said why.
     pub refusal: Refusal,
     /// What the model's side said when it summed up what it was sent, if it did.
-    pub summed_up: Option<SummedUp>,
+    pub summed_up: Option<ReplyCompaction>,
     /// What it left out of what it was sent, if anything: an array.
     pub applied_edits: Option<Box<RawValue>>,
 }

@@ -4,7 +4,7 @@
 //! understood costs no more than the run that it fails.
 
 use super::{ErrorKind, ModelError};
-use crate::domain::sent::Place;
+use crate::domain::sent_history::BlockPosition;
 
 /// A part of the history that the server does not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Refused {
     /// The summary of what came before.
     Summary,
     /// These blocks.
-    Blocks(Vec<Place>),
+    Blocks(Vec<BlockPosition>),
 }
 
 impl ModelError {
@@ -58,7 +58,7 @@ fn refused(sentence: &str, paths: &[String]) -> Option<Refused> {
     if names("compaction") && !names("anthropic-beta") {
         return Some(Refused::Summary);
     }
-    let mut places: Vec<Place> = paths.iter().filter_map(|path| place(path)).collect();
+    let mut places: Vec<BlockPosition> = paths.iter().filter_map(|path| place(path)).collect();
     if places.is_empty() {
         places.push(place(sentence.split_once(": ")?.0)?);
     }
@@ -66,7 +66,7 @@ fn refused(sentence: &str, paths: &[String]) -> Option<Refused> {
 }
 
 /// The block that a path leads to or into.
-fn place(path: &str) -> Option<Place> {
+fn place(path: &str) -> Option<BlockPosition> {
     let mut words = path.split('.');
     if words.next() != Some("messages") {
         return None;
@@ -79,7 +79,7 @@ fn place(path: &str) -> Option<Place> {
     // Of a document only the whole can be left out.
     let mut inside = words.take_while(|word| *word != "source");
     let part = inside.by_ref().find(|word| *word == "content").and_then(|_| inside.next());
-    Some(Place { message, block, part: part.and_then(|part| part.parse().ok()) })
+    Some(BlockPosition { message, block, part: part.and_then(|part| part.parse().ok()) })
 }
 
 #[cfg(test)]
@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn a_path_names_a_block_or_a_part_of_it() {
-        let named = |part| Some(Refused::Blocks(vec![Place { message: 3, block: 1, part }]));
+        let named =
+            |part| Some(Refused::Blocks(vec![BlockPosition { message: 3, block: 1, part }]));
         let image = "messages.3.content.1.image.source.base64.data: Could not process image";
         assert_eq!(of(400, image), named(None));
         assert_eq!(of(400, "messages.3.content.1: too large"), named(None));
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn all_blocks_are_refused_that_are_named_beside_the_sentence() {
         let paths = ["messages.0.content.2", "messages.4.content.0.content.1", "system.0"];
-        let place = |message, block, part| Place { message, block, part };
+        let place = |message, block, part| BlockPosition { message, block, part };
         let places = vec![place(0, 2, None), place(4, 0, Some(1))];
         let said = "messages.0.content.2: too large";
         assert_eq!(naming(400, said, &paths), Some(Refused::Blocks(places)));

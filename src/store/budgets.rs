@@ -8,7 +8,7 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use super::StoreError;
-use crate::domain::budget::{Budget, Estimate, Exceeded, Scope, Standing};
+use crate::domain::budget::{Budget, BudgetUse, Estimate, Exceeded, Scope};
 use crate::domain::claim::Fence;
 use crate::domain::ids::{SessionId, TenantId};
 
@@ -85,7 +85,7 @@ async fn add_up(
     conn: &mut PgConnection,
     tenant: Uuid,
     run_id: Option<Uuid>,
-) -> Result<Vec<Standing>, StoreError> {
+) -> Result<Vec<BudgetUse>, StoreError> {
     let rows = sqlx::query!(
         r#"WITH spent AS (
                DELETE FROM reservations WHERE tenant_id = $1 AND spent_at IS NOT NULL
@@ -124,7 +124,7 @@ async fn add_up(
     let standing = |is_of_day| if is_of_day { Scope::TenantDay } else { Scope::TenantTotal };
     Ok(rows
         .into_iter()
-        .map(|row| Standing {
+        .map(|row| BudgetUse {
             scope: standing(row.is_of_day),
             budget: Budget { tokens: row.max_tokens, cost: row.max_cost },
             tokens: row.tokens,
@@ -157,7 +157,7 @@ pub async fn of_session(
     conn: &mut PgConnection,
     session_id: SessionId,
     budget: Budget,
-) -> Result<Standing, StoreError> {
+) -> Result<BudgetUse, StoreError> {
     let row = sqlx::query!(
         r#"SELECT coalesce(sum(input_tokens + cache_creation_input_tokens
                                + cache_read_input_tokens + output_tokens), 0)::bigint AS "tokens!",
@@ -167,7 +167,7 @@ pub async fn of_session(
     )
     .fetch_one(conn)
     .await?;
-    Ok(Standing { scope: Scope::Session, budget, tokens: row.tokens, cost: row.cost })
+    Ok(BudgetUse { scope: Scope::Session, budget, tokens: row.tokens, cost: row.cost })
 }
 
 /// The period of a tenant's budget.
@@ -259,7 +259,7 @@ pub async fn remove(
 }
 
 /// Lists the standings of a tenant's budgets.
-pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Standing>, StoreError> {
+pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<BudgetUse>, StoreError> {
     let mut transaction = conn.begin().await?;
     lock_budgets(&mut transaction, tenant.as_uuid()).await?;
     let standings = add_up(&mut transaction, tenant.as_uuid(), None).await?;

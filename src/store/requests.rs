@@ -13,7 +13,7 @@ use crate::domain::page::Slice;
 use crate::domain::prefix::PrefixHashes;
 use crate::domain::request::{RequestForm, RequestRecord, StoredRequest};
 use crate::domain::run::RunOptions;
-use crate::domain::sent::SentView;
+use crate::domain::sent_history::SentView;
 use crate::domain::session::Settings;
 
 const TABLE: &str = "requests";

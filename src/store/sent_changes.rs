@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use super::StoreError;
 use crate::domain::context::Compaction;
 use crate::domain::ids::SessionId;
-use crate::domain::sent::{SentChange, SentView};
+use crate::domain::sent_history::{SentChange, SentView};
 
 /// Stores a change, unless it exists already.
 pub(super) async fn insert(

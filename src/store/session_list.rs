@@ -9,7 +9,7 @@ use super::sessions::select;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::page::Slice;
 use crate::domain::session::Session;
-use crate::domain::session_filter::{SessionFilter, Standing};
+use crate::domain::session_filter::{SessionFilter, SessionState};
 
 /// Selects the IDs of a page of sessions. Active sessions are few among the idle ones, so they are
 /// found by their runs.
@@ -57,7 +57,7 @@ pub async fn list(
     let tenant_id = tenant.as_uuid();
     let from = slice.from.map(SessionId::as_uuid);
     let parent = filter.parent.map(SessionId::as_uuid);
-    let standing = filter.standing.map(Standing::as_str);
+    let standing = filter.standing.map(SessionState::as_str);
     let [after, before] =
         [filter.created_after, filter.created_before].map(|moment| moment.map(ToSqlx::to_sqlx));
     let ids = match &filter.words {

@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use super::{StoreError, unreadable};
 use crate::domain::api_key::SecretHash;
 use crate::domain::ids::{KeyId, SessionId, TenantId};
-use crate::domain::pass::{Pass, SubjectHash};
+use crate::domain::principal::{Principal, SubjectHash};
 
 /// A ticket to be inserted.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct NewTicket {
     /// The session whose stream it opens.
     pub session_id: SessionId,
     /// The credentials that created it, if the service requires any.
-    pub pass: Option<Pass>,
+    pub principal: Option<Principal>,
     /// The remaining lifetime of these credentials, if limited.
     pub lifetime: Duration,
 }
@@ -31,9 +31,9 @@ pub async fn insert(
     conn: &mut PgConnection,
     new: &NewTicket,
 ) -> Result<Option<jiff::Timestamp>, StoreError> {
-    let (key, token) = match new.pass {
-        Some(Pass::Key(id)) => (Some(id), None),
-        Some(Pass::Token(subject, until)) => (None, Some((subject, until))),
+    let (key, token) = match new.principal {
+        Some(Principal::Key(id)) => (Some(id), None),
+        Some(Principal::Token(subject, until)) => (None, Some((subject, until))),
         None => (None, None),
     };
     let expires_at = sqlx::query_scalar!(
@@ -75,7 +75,7 @@ pub async fn take(
     conn: &mut PgConnection,
     hash: SecretHash,
     session_id: SessionId,
-) -> Result<Option<(TenantId, Option<Pass>)>, StoreError> {
+) -> Result<Option<(TenantId, Option<Principal>)>, StoreError> {
     let row = sqlx::query!(
         r#"DELETE FROM stream_tickets
            WHERE secret_hash = $1 AND session_id = $2 AND expires_at > now()
@@ -86,12 +86,12 @@ pub async fn take(
     .fetch_optional(conn)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let pass = match (row.key_id, row.token_holder.zip(row.token_until)) {
-        (Some(id), _) => Some(Pass::Key(id.into())),
-        (None, Some((holder, until))) => Some(Pass::Token(subject(holder)?, until.to_jiff())),
+    let principal = match (row.key_id, row.token_holder.zip(row.token_until)) {
+        (Some(id), _) => Some(Principal::Key(id.into())),
+        (None, Some((holder, until))) => Some(Principal::Token(subject(holder)?, until.to_jiff())),
         (None, None) => None,
     };
-    Ok(Some((row.tenant_id.into(), pass)))
+    Ok(Some((row.tenant_id.into(), principal)))
 }
 
 fn subject(bytes: Vec<u8>) -> Result<SubjectHash, StoreError> {

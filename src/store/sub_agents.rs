@@ -13,7 +13,7 @@ use crate::domain::ids::{MessageId, RunId, SessionId, TenantId};
 use crate::domain::message::Content;
 use crate::domain::run::{Outcome, RunOptions, RunStatus};
 use crate::domain::session::Settings;
-use crate::domain::sub_agent::{Child, Parent, StartedAgent};
+use crate::domain::sub_agent::{Parent, StartedSubAgent, SubAgentSummary};
 use crate::domain::usage::Spent;
 
 /// Maximum number of sub-agents that are listed for one run.
@@ -23,7 +23,7 @@ const MOST: i64 = 1000;
 #[derive(Debug)]
 pub struct SubAgentRow {
     /// The parent, and the session and run of the sub-agent.
-    pub child: Child,
+    pub child: StartedSubAgent,
     /// A short description of its task.
     pub title: String,
     /// The settings that are pinned for it.
@@ -180,7 +180,7 @@ pub async fn used_by_ended(conn: &mut PgConnection, run_id: RunId) -> Result<Spe
 pub(super) async fn list(
     conn: &mut PgConnection,
     run_id: RunId,
-) -> Result<Vec<StartedAgent>, StoreError> {
+) -> Result<Vec<SubAgentSummary>, StoreError> {
     let rows = query_with_usage!(
         _,
         "SELECT c.tool_use_id, r.session_id, r.id, r.status, "
@@ -193,7 +193,7 @@ pub(super) async fn list(
     .fetch_all(conn)
     .await?;
     let started = rows.into_iter().map(|row| {
-        Ok(StartedAgent {
+        Ok(SubAgentSummary {
             usage: usage_of!(row),
             tool_use_id: row.tool_use_id,
             session_id: row.session_id.into(),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{LEEWAY, Refused, Rules, Statement};
 use crate::domain::api_key::Scope;
 use crate::domain::name::is_name;
-use crate::domain::pass::SubjectHash;
+use crate::domain::principal::SubjectHash;
 
 /// The words of the claim of scopes that mean something here, the larger one first.
 const SCOPES: [(&str, Scope); 2] = [("twostep:write", Scope::Write), ("twostep:read", Scope::Read)];

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::api_key::Scope;
-use crate::domain::pass::SubjectHash;
+use crate::domain::principal::SubjectHash;
 pub use fetch::BadUrl;
 use fetch::Provider;
 use keeper::Keeper;

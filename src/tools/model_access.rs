@@ -3,14 +3,14 @@
 use tokio::sync::{mpsc, oneshot};
 
 use super::{ToolContext, ToolError};
-use crate::domain::question::Question;
+use crate::domain::sampling::SamplingRequest;
 
 /// A question on its way to whoever drives the run, and the way back for its answer. A way back
 /// that is closed means that the tool waits no longer.
 #[derive(Debug)]
 pub struct Inquiry {
     /// What is asked.
-    pub question: Question,
+    pub question: SamplingRequest,
     /// Where the answer is waited for.
     pub answer: oneshot::Sender<Result<String, ToolError>>,
 }
@@ -41,7 +41,7 @@ impl ToolContext {
         let Some(model) = &self.model.0 else { return Err(nobody()) };
         let tool_use_id = self.tool_use_id.clone();
         let system = system.map(str::to_owned);
-        let question = Question { tool_use_id, system, prompt, max_tokens };
+        let question = SamplingRequest { tool_use_id, system, prompt, max_tokens };
         let (answer, answered) = oneshot::channel();
         model.send(Inquiry { question, answer }).await.map_err(|_| nobody())?;
         answered.await.map_err(|_| nobody())?

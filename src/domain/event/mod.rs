@@ -1,8 +1,8 @@
 //! Events: numbered facts of a session, and previews of events that are not stored yet.
 
-mod farewell;
 mod frame;
 mod preview;
+mod stream_end;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -17,13 +17,13 @@ use super::output_schema::OutputError;
 use super::permission::{Decision, Permission, PermissionMode};
 use super::prefix::PrefixChange;
 use super::run::{LimitKind, RunError, StopReason};
-use super::sent::SentChange;
+use super::sent_history::SentChange;
 use super::tool_error::{Handling, ToolErrorType};
 use super::usage::Usage;
 
-pub use farewell::Farewell;
 pub use frame::{Frame, Stamp};
 pub use preview::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
+pub use stream_end::StreamEnd;
 
 /// The body of an event. The `type` on the wire is also the SSE event name.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -438,5 +438,5 @@ pub enum Streamed<'a> {
     /// A preview of an event that is not stored yet.
     Preview(Preview<'a>),
     /// The end of the stream of a deleted session.
-    Farewell(Farewell),
+    StreamEnd(StreamEnd),
 }

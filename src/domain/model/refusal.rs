@@ -56,7 +56,7 @@ impl Capabilities {
         let unsupported = || format!("is not supported by {model}");
         if let Some(edits) = &context.edits {
             let cannot = self.context_management == Some(false)
-                || (context.sums_up_within() && self.compaction == Some(false));
+                || (context.may_compact_within_reply() && self.compaction == Some(false));
             if cannot {
                 return refused("/context/edits", unsupported());
             }

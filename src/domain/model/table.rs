@@ -78,7 +78,8 @@ impl Models {
         let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
         let listed = servers.iter().flat_map(BTreeMap::keys);
         let built_in = BUILT_IN.keys().filter(|_| self.provider == Provider::Anthropic);
-        let names: BTreeSet<&String> = built_in.chain(self.operators.keys()).chain(listed).collect();
+        let names: BTreeSet<&String> =
+            built_in.chain(self.operators.keys()).chain(listed).collect();
         let has = |name: &String| servers.as_ref().map(|known| known.contains_key(name));
         names.into_iter().map(|name| (name.clone(), has(name))).collect()
     }

@@ -13,7 +13,7 @@ pub use limits::{Broken, broken};
 /// The result of the validation of an answer against its session's schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Verdict {
+pub enum OutputVerdict {
     /// The answer is valid.
     Fits,
     /// The answer is invalid.
@@ -47,7 +47,7 @@ pub enum OutputErrorType {
     SchemaMismatch,
 }
 
-impl Verdict {
+impl OutputVerdict {
     /// Validates an answer.
     pub fn of(schema: &RawValue, answer: &str) -> Self {
         match error(schema, answer) {

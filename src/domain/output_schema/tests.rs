@@ -112,7 +112,7 @@ fn an_invalid_answer_has_a_reason() {
     let schema = object(json!({ "name": { "type": "string" } }));
     let schema = to_raw_value(&schema).unwrap();
     let error = |answer: &str| {
-        let verdict = Verdict::of(&schema, answer);
+        let verdict = OutputVerdict::of(&schema, answer);
         verdict.error().map(|error| (error.r#type, error.pointer.clone()))
     };
     assert_eq!(error(r#" {"name": "Ada"} "#), None);

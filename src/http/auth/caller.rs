@@ -5,7 +5,7 @@ use http::request::Parts;
 
 use crate::domain::api_key::Scope;
 use crate::domain::ids::TenantId;
-use crate::domain::pass::{Holder, Pass};
+use crate::domain::principal::{LimitHolder, Principal};
 use crate::http::error::ApiError;
 
 /// The header that SDKs use in place of `Authorization`.
@@ -19,17 +19,17 @@ pub(in crate::http) struct Caller {
     /// The scope of the key or token.
     pub(super) scope: Scope,
     /// The key or token, if the service requires one.
-    pub(in crate::http) pass: Option<Pass>,
+    pub(in crate::http) principal: Option<Principal>,
 }
 
 impl Caller {
     /// The caller of a service without keys: the default tenant with every scope.
     pub(super) const ANYBODY: Self =
-        Self { tenant: TenantId::DEFAULT, scope: Scope::Write, pass: None };
+        Self { tenant: TenantId::DEFAULT, scope: Scope::Write, principal: None };
 
     /// The key or token that limits apply to. Callers without one share their limits.
-    pub(in crate::http) fn holder(self) -> Option<Holder> {
-        self.pass.map(Pass::holder)
+    pub(in crate::http) fn holder(self) -> Option<LimitHolder> {
+        self.principal.map(Principal::holder)
     }
 }
 

@@ -16,7 +16,7 @@ use super::ticket::Given;
 use super::tokens::Tokens;
 use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::ids::KeyId;
-use crate::domain::pass::Pass;
+use crate::domain::principal::Principal;
 use crate::http::error::ApiError;
 use crate::http::server::deadline::in_time;
 use crate::service::concurrency_limit::ConcurrencyLimit;
@@ -86,7 +86,7 @@ impl Keyring {
             self.tasks.spawn(record_use(self.pool.clone(), key.id()));
         }
         let Credential { tenant, scope, .. } = credential;
-        Ok(Some(Caller { tenant, scope, pass: Some(Pass::Key(key.id())) }))
+        Ok(Some(Caller { tenant, scope, principal: Some(Principal::Key(key.id())) }))
     }
 
     /// The caller of a token; none if the token is invalid.
@@ -108,12 +108,12 @@ impl Keyring {
                 self.pool.with(async |conn| take(conn, ticket, session_id).await).await?,
             )
         });
-        let Some((tenant, Some(pass))) = taken.await? else { return Ok(None) };
-        let caller = Caller { tenant, scope: Scope::Read, pass: Some(pass) };
-        let is_valid = match pass {
-            Pass::Key(id) => self.is_valid(id).await?,
+        let Some((tenant, Some(principal))) = taken.await? else { return Ok(None) };
+        let caller = Caller { tenant, scope: Scope::Read, principal: Some(principal) };
+        let is_valid = match principal {
+            Principal::Key(id) => self.is_valid(id).await?,
             // The ticket expires with the token.
-            Pass::Token(..) => self.tokens.is_some(),
+            Principal::Token(..) => self.tokens.is_some(),
         };
         Ok(is_valid.then_some(caller))
     }

@@ -19,7 +19,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method};
 
 use crate::domain::api_key::{ApiKey, Scope};
-use crate::domain::pass::Pass;
+use crate::domain::principal::Principal;
 use crate::http::error::ApiError;
 use crate::http::server::request_id::record_key;
 use caller::API_KEY;
@@ -46,12 +46,12 @@ pub(in crate::http) async fn layer(
         Ok(caller) if caller.scope < required => ApiError::Forbidden(required).into_response(),
         Ok(caller) => {
             parts.extensions.insert(caller);
-            if let Some(Pass::Key(id)) = caller.pass {
+            if let Some(Principal::Key(id)) = caller.principal {
                 record_key(id);
             }
             let response = next.run(Request::from_parts(parts, body)).await;
-            match keyring.zip(caller.pass) {
-                Some((keyring, pass)) => watched(response, keyring, pass),
+            match keyring.zip(caller.principal) {
+                Some((keyring, principal)) => watched(response, keyring, principal),
                 None => response,
             }
         }

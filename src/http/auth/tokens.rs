@@ -8,7 +8,7 @@ use tracing::Span;
 use super::caller::Caller;
 use crate::domain::api_key::Scope;
 use crate::domain::ids::TenantId;
-use crate::domain::pass::Pass;
+use crate::domain::principal::Principal;
 use crate::http::error::ApiError;
 use crate::http::server::deadline::in_time;
 use crate::store::connections::Connections;
@@ -44,7 +44,11 @@ impl Tokens {
         Span::current().record("token.subject", &*claims.subject);
         let scope = claims.scope.ok_or(ApiError::Forbidden(Scope::Read))?;
         let tenant = self.tenant(&claims.tenant).await?;
-        Ok(Some(Caller { tenant, scope, pass: Some(Pass::Token(claims.holder, claims.until)) }))
+        Ok(Some(Caller {
+            tenant,
+            scope,
+            principal: Some(Principal::Token(claims.holder, claims.until)),
+        }))
     }
 
     /// The tenant with this name. The first token that names a tenant creates it: the issuer decides

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::keyring::Keyring;
 use crate::domain::ids::KeyId;
-use crate::domain::pass::Pass;
+use crate::domain::principal::Principal;
 use crate::http::stream::form::is_stream;
 
 /// The interval at which the key of a stream is checked.
@@ -20,12 +20,12 @@ pub(super) const CHECK_EVERY: Duration = Duration::from_secs(2);
 
 /// Wraps a response: a stream is aborted when its key becomes invalid. The client reconnects and is
 /// invalid.
-pub(super) fn watched(response: Response, keyring: Arc<Keyring>, pass: Pass) -> Response {
+pub(super) fn watched(response: Response, keyring: Arc<Keyring>, principal: Principal) -> Response {
     if !is_stream(&response) {
         return response;
     }
     let (parts, body) = response.into_parts();
-    let invalid = Box::pin(until_invalid(keyring, pass));
+    let invalid = Box::pin(until_invalid(keyring, principal));
     let items =
         stream::unfold((body.into_data_stream(), invalid), async |(mut body, mut invalid)| {
             let item = tokio::select! {
@@ -37,10 +37,10 @@ pub(super) fn watched(response: Response, keyring: Arc<Keyring>, pass: Pass) -> 
     Response::from_parts(parts, Body::from_stream(items))
 }
 
-async fn until_invalid(keyring: Arc<Keyring>, pass: Pass) {
-    match pass {
-        Pass::Key(id) => until_revoked(keyring, id).await,
-        Pass::Token(_, until) => {
+async fn until_invalid(keyring: Arc<Keyring>, principal: Principal) {
+    match principal {
+        Principal::Key(id) => until_revoked(keyring, id).await,
+        Principal::Token(_, until) => {
             let left = until.duration_since(Timestamp::now());
             sleep(Duration::try_from(left).unwrap_or_default()).await;
         }

@@ -5,12 +5,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::domain::ids::{RunId, SessionId};
-use crate::domain::output_schema::{OutputError, Verdict};
-use crate::domain::pending::PendingCall;
+use crate::domain::output_schema::{OutputError, OutputVerdict};
+use crate::domain::pending_call::PendingCall;
 use crate::domain::run::{LimitKind, Outcome, Run, RunError, RunStatus, StopReason};
 use crate::domain::run_log::LoggedCall;
 use crate::domain::source::Source;
-use crate::domain::sub_agent::StartedAgent;
+use crate::domain::sub_agent::SubAgentSummary;
 use crate::domain::usage::Usage;
 use crate::http::server::forwarded::link;
 
@@ -70,7 +70,7 @@ pub(in crate::http) struct RunResource {
     /// The first 1,000 sub-agents that the run started, in the order of the calls. Their usage is not
     /// part of `usage`. Absent without sub-agents, and in lists of runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    sub_agents: Vec<StartedAgent>,
+    sub_agents: Vec<SubAgentSummary>,
     /// The error that failed the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<RunError>,
@@ -110,7 +110,7 @@ pub(in crate::http) fn run_path(session_id: SessionId, run_id: RunId) -> String 
 impl From<Run> for RunResource {
     fn from(run: Run) -> Self {
         let is_completed = run.status == RunStatus::Completed;
-        let status = if run.goes_on() { RunStatus::Running } else { run.status };
+        let status = if run.is_resumable() { RunStatus::Running } else { run.status };
         let outcome = run.outcome.as_ref();
         let is_empty = |outcome: &Outcome| outcome.output_text.is_empty();
         Self {
@@ -146,7 +146,7 @@ impl From<Run> for RunResource {
 
 /// The answer of a run as JSON, if it matches the schema of the session.
 fn output(outcome: &Outcome) -> Option<Box<RawValue>> {
-    let fits = outcome.output == Some(Verdict::Fits);
+    let fits = outcome.output == Some(OutputVerdict::Fits);
     fits.then(|| serde_json::from_str(&outcome.output_text).ok()).flatten()
 }
 

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 
-use crate::domain::pending::PendingCall;
+use crate::domain::pending_call::PendingCall;
 use crate::domain::permission::{Awaits, Decision};
 use crate::domain::run::RunStatus;
-use crate::domain::word::{word, words};
+use crate::domain::string_enum::{optional_string_enum, string_enum};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::idempotency::mark_repeated;
@@ -97,7 +97,7 @@ pub(in crate::http) async fn list_approvals(
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct DecideCall {
     /// True if the call may run.
-    #[serde(deserialize_with = "word")]
+    #[serde(deserialize_with = "string_enum")]
     decision: Decision,
     /// The reason of a denial, which the model sees; at most 2000 characters. Only with `deny`.
     #[schema(max_length = 2000)]
@@ -109,7 +109,7 @@ pub(in crate::http) struct DecideCall {
     /// the same command; for files, the same file; for other tools, every call of the tool. Only
     /// with `allow`, and not together with `input`. 422 if no rule can match this call and no
     /// other.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     remember: Option<Remember>,
 }
 

@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use super::paging::{Order, page_request, respond as respond_page};
 use crate::domain::ids::SessionId;
 use crate::domain::page::Slice;
-use crate::domain::plain::plain;
+use crate::domain::plain_view::plain;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::path::SessionPath;

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use sqlx::PgConnection;
 
 use super::paging::{Order, page_request, respond as respond_page};
-use crate::domain::attempt::Attempt;
 use crate::domain::ids::{RunId, SessionId};
+use crate::domain::model_try::ModelTry;
 use crate::domain::prefix::PrefixHashes;
 use crate::domain::request::{RequestForm, StoredRequest};
 use crate::domain::run::RunError;
@@ -55,7 +55,7 @@ pub(in crate::http) struct RequestResource {
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<PrefixHashes>,
     /// The HTTP requests that were sent, as far as they were recorded.
-    attempts: Vec<Attempt>,
+    attempts: Vec<ModelTry>,
     /// The model's stop reason; absent if there was no reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_reason: Option<String>,

@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::HeaderValue;
 
-use crate::domain::pass::Holder;
+use crate::domain::principal::LimitHolder;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, seconds};
 
@@ -27,7 +27,7 @@ pub(in crate::http) struct RateLimit {
     /// Requests in a window.
     quota: u32,
     /// The time at which the quota of each key is full again.
-    full_at: Mutex<HashMap<Option<Holder>, Instant>>,
+    full_at: Mutex<HashMap<Option<LimitHolder>, Instant>>,
 }
 
 /// The state of a quota after a request, as the response headers report it.
@@ -47,7 +47,7 @@ impl RateLimit {
         (quota > 0).then(|| Self { quota, full_at: Mutex::default() })
     }
 
-    fn take(&self, holder: Option<Holder>, now: Instant) -> Standing {
+    fn take(&self, holder: Option<LimitHolder>, now: Instant) -> Standing {
         let each = WINDOW / self.quota;
         let mut remembered = self.remembered();
         let full_at = remembered.get(&holder).copied().unwrap_or(now).max(now);
@@ -65,13 +65,13 @@ impl RateLimit {
         Standing { remaining: self.quota.saturating_sub(used), next_in, is_over: false }
     }
 
-    fn remembered(&self) -> MutexGuard<'_, HashMap<Option<Holder>, Instant>> {
+    fn remembered(&self) -> MutexGuard<'_, HashMap<Option<LimitHolder>, Instant>> {
         self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Drops state when there is too much of it, that of full quotas first.
-fn make_room(remembered: &mut HashMap<Option<Holder>, Instant>, now: Instant) {
+fn make_room(remembered: &mut HashMap<Option<LimitHolder>, Instant>, now: Instant) {
     if remembered.len() >= MAX_REMEMBERED {
         remembered.retain(|_, full_at| *full_at > now);
     }
@@ -134,8 +134,11 @@ mod tests {
     #[test]
     fn each_key_has_a_quota_of_its_own() {
         let limit = RateLimit::new(1).unwrap();
-        let (one, other, now) =
-            (Some(Holder::Key(KeyId::new())), Some(Holder::Key(KeyId::new())), Instant::now());
+        let (one, other, now) = (
+            Some(LimitHolder::Key(KeyId::new())),
+            Some(LimitHolder::Key(KeyId::new())),
+            Instant::now(),
+        );
         let is_over = |key| limit.take(key, now).is_over;
         assert_eq!([is_over(one), is_over(one), is_over(other)], [false, true, false]);
         assert_eq!([is_over(None), is_over(None)], [false, true]);
@@ -146,7 +149,7 @@ mod tests {
         let limit = RateLimit::new(1).unwrap();
         let now = Instant::now();
         for _ in 0..2 * MAX_REMEMBERED {
-            limit.take(Some(Holder::Key(KeyId::new())), now);
+            limit.take(Some(LimitHolder::Key(KeyId::new())), now);
             assert!(limit.remembered().len() <= MAX_REMEMBERED);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::domain::pass::Holder;
+use crate::domain::principal::LimitHolder;
 
 /// The permits of one kind.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(in crate::http) struct StreamPermits {
 struct HeldPermits {
     all: usize,
     /// Holders without a permit have no entry.
-    by_holder: HashMap<Holder, usize>,
+    by_holder: HashMap<LimitHolder, usize>,
 }
 
 impl StreamPermits {
@@ -30,7 +30,7 @@ impl StreamPermits {
     /// are bounded together.
     pub(in crate::http) fn acquire(
         self: Arc<Self>,
-        holder: Option<Holder>,
+        holder: Option<LimitHolder>,
     ) -> Result<StreamPermit, &'static str> {
         let mut held = self.held();
         let of_holder = holder.and_then(|holder| held.by_holder.get(&holder).copied()).unwrap_or(0);
@@ -57,7 +57,7 @@ impl StreamPermits {
 #[derive(Debug)]
 pub(in crate::http) struct StreamPermit {
     permits: Arc<StreamPermits>,
-    holder: Option<Holder>,
+    holder: Option<LimitHolder>,
 }
 
 impl Drop for StreamPermit {
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_dropped_permit_is_free_again_and_its_holder_is_forgotten() {
         let permits = Arc::new(StreamPermits::new(3, 2));
-        let [one, other] = [(); 2].map(|()| Some(Holder::Key(KeyId::new())));
+        let [one, other] = [(); 2].map(|()| Some(LimitHolder::Key(KeyId::new())));
         let acquire = |holder| Arc::clone(&permits).acquire(holder);
         let refused = |holder| acquire(holder).unwrap_err();
         let first = acquire(one).unwrap();

@@ -16,7 +16,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use crate::bus::{Signal, Subscription};
-use crate::domain::event::{Farewell, Frame};
+use crate::domain::event::{Frame, StreamEnd};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
@@ -250,8 +250,8 @@ impl Reader {
     /// Ends the stream of a deleted session. Its events are deleted with it, so the reader finds out by
     /// reading.
     fn end_deleted(&mut self) {
-        let farewell = Farewell::SessionDeleted { session_id: self.follow.session_id };
-        self.give(farewell.sse().into());
+        let end = StreamEnd::SessionDeleted { session_id: self.follow.session_id };
+        self.give(end.sse().into());
         self.phase = Phase::Ended;
     }
 

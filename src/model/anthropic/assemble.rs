@@ -4,7 +4,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::decode::{BlockDelta, StreamEvent, decode};
 use super::raw_object::RawObject;
-use crate::domain::context::SummedUp;
+use crate::domain::context::ReplyCompaction;
 use crate::domain::message::Content;
 use crate::domain::run::ModelStop;
 use crate::domain::usage::Usage;
@@ -174,11 +174,11 @@ fn steps(usage: &RawObject, kind: &str) -> Vec<RawObject> {
 }
 
 /// How many tokens the first summary was made of, and how many the answer after the last one.
-fn summed_up(usage: &RawObject) -> Option<SummedUp> {
+fn summed_up(usage: &RawObject) -> Option<ReplyCompaction> {
     let prompt = |step: &RawObject| counts(step).prompt();
     let tokens_before = steps(usage, "compaction").first().map(prompt)?;
     let tokens_after = steps(usage, "message").last().map(prompt);
-    Some(SummedUp { tokens_before, tokens_after, usage: summaries(usage) })
+    Some(ReplyCompaction { tokens_before, tokens_after, usage: summaries(usage) })
 }
 
 fn counts(fields: &RawObject) -> Usage {

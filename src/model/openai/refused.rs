@@ -3,7 +3,7 @@
 use super::request::Head;
 use super::said::{Image, Part};
 use super::translate::{Message, translate};
-use crate::domain::sent::Place;
+use crate::domain::sent_history::BlockPosition;
 use crate::model::{ModelError, Refused};
 
 /// The images that an error refuses, of the request that this head and this history made: at the
@@ -18,7 +18,7 @@ pub fn refused(head: &Head, history: &str, error: &ModelError) -> Option<Refused
         let at = (message.checked_sub(before)?, part);
         images.iter().find(|(place, _)| *place == at).map(|(_, image)| image.place)
     });
-    let mut places: Vec<Place> = named.collect();
+    let mut places: Vec<BlockPosition> = named.collect();
     if places.is_empty() {
         // One URL may be the beginning of another.
         let quoted =
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn block(message: usize, block: usize, part: Option<usize>) -> Refused {
-        Refused::Blocks(vec![Place { message, block, part }])
+        Refused::Blocks(vec![BlockPosition { message, block, part }])
     }
 
     #[test]

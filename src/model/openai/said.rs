@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::domain::sent::Place;
+use crate::domain::sent_history::BlockPosition;
 
 /// A part of a user's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct Image {
     /// It may hold the image itself.
     pub(super) url: String,
     /// Where the image is in the history.
-    pub(super) place: Place,
+    pub(super) place: BlockPosition,
 }
 
 impl Part {
@@ -119,7 +119,7 @@ enum Inner {
 
 /// What a block of the user says; none if the protocol has no place for it. Images are told in
 /// words unless the block's place is given.
-pub(super) fn part(raw: &RawValue, place: Option<Place>) -> Option<Part> {
+pub(super) fn part(raw: &RawValue, place: Option<BlockPosition>) -> Option<Part> {
     serde_json::from_str::<Said>(raw.get()).ok()?.part(place)
 }
 
@@ -143,7 +143,7 @@ pub(super) fn summary(raw: &RawValue) -> Option<String> {
 }
 
 /// What the result of a call says, likewise.
-pub(super) fn result_parts(raw: &RawValue, place: Option<Place>) -> Vec<Part> {
+pub(super) fn result_parts(raw: &RawValue, place: Option<BlockPosition>) -> Vec<Part> {
     #[derive(Deserialize)]
     struct Answer {
         #[serde(default)]
@@ -154,12 +154,12 @@ pub(super) fn result_parts(raw: &RawValue, place: Option<Place>) -> Vec<Part> {
 }
 
 impl Inner {
-    fn parts(self, place: Option<Place>) -> Vec<Part> {
+    fn parts(self, place: Option<BlockPosition>) -> Vec<Part> {
         match self {
             Self::Nothing => Vec::new(),
             Self::Text(text) => vec![Part::Text(text)],
             Self::Blocks(blocks) => {
-                let at = |part| place.map(|place| Place { part: Some(part), ..place });
+                let at = |part| place.map(|place| BlockPosition { part: Some(part), ..place });
                 let blocks = blocks.into_iter().enumerate();
                 blocks.filter_map(|(part, block)| block.part(at(part))).collect()
             }
@@ -173,7 +173,7 @@ impl Inner {
 }
 
 impl Said {
-    fn part(self, place: Option<Place>) -> Option<Part> {
+    fn part(self, place: Option<BlockPosition>) -> Option<Part> {
         Some(match self {
             Self::Text { text } => Part::Text(text),
             Self::Image { source } => match (source.url(), place) {

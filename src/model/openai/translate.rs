@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::said::{Part, part, result_parts, summary};
 use crate::domain::message::{Block, Role, View};
-use crate::domain::sent::Place;
+use crate::domain::sent_history::BlockPosition;
 
 /// A message as it is sent.
 #[derive(Debug, Serialize)]
@@ -74,7 +74,8 @@ pub(super) fn translate(
         let views = content.iter().map(|raw| Block::view(raw));
         match role {
             Role::User => {
-                let place = |block| takes_images.then_some(Place { message, block, part: None });
+                let place =
+                    |block| takes_images.then_some(BlockPosition { message, block, part: None });
                 let places = (0..content.len()).map(place);
                 let blocks =
                     views.zip(places).filter_map(|(view, place)| Some((view.ok()?, place)));
@@ -136,7 +137,7 @@ fn push_assistant(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>]) {
 /// user's.
 fn push_user<'a>(
     messages: &mut Vec<Message<'static>>,
-    blocks: impl Iterator<Item = (Block<'a>, Option<Place>)>,
+    blocks: impl Iterator<Item = (Block<'a>, Option<BlockPosition>)>,
 ) {
     let (mut said, mut images) = (Vec::new(), Vec::new());
     for (block, place) in blocks {

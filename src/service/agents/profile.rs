@@ -8,7 +8,7 @@ use crate::domain::model::Effort;
 use crate::domain::model_options::ServiceTier;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
-use crate::domain::word::words;
+use crate::domain::string_enum::optional_string_enum;
 use crate::service::client_tool::SessionTool;
 use crate::service::error::Error;
 use crate::service::inherited_fields::InheritedFields;
@@ -55,10 +55,18 @@ pub(crate) struct AgentProfile {
     #[schema(value_type = Vec<String>)]
     stop_sequences: Option<Vec<String>>,
     /// The effort that the model spends on a reply.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "words")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_string_enum"
+    )]
     effort: Option<Effort>,
     /// The service tier of model requests.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "words")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_string_enum"
+    )]
     service_tier: Option<ServiceTier>,
     /// A JSON Schema for the final answer, at most 32 kB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +93,11 @@ pub(crate) struct AgentProfile {
     budget: Budget,
     /// The decision on calls that no rule matches. `bypass` is accepted only if the operator has
     /// enabled it.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "words")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_string_enum"
+    )]
     permission_mode: Option<PermissionMode>,
     /// Permission rules, at most 200. Rules of a session's own replace all of them.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object_lists")]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::domain::media::told;
+use crate::domain::media::with_placeholders;
 use crate::domain::message::Content;
 use crate::service::content::{self, Block, ContentInput};
 use crate::service::error::FieldError;
@@ -78,7 +78,7 @@ fn several(blocks: &[Block]) -> Result<ResultContent, String> {
     });
     let text: Vec<&str> = text.collect();
     let content = serde_json::to_string(blocks).map_err(|error| error.to_string())?;
-    let summary = Content::parse(content.clone()).and_then(|content| told(&content));
+    let summary = Content::parse(content.clone()).and_then(|content| with_placeholders(&content));
     let summary = summary.map_err(|error| error.to_string())?;
     let has_media = blocks.iter().any(Block::is_media);
     check_size(ResultContent { text: text.join("\n"), content: Some(content), summary, has_media })

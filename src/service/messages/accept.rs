@@ -7,7 +7,7 @@ use crate::bus::Reservation;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{MessageId, RunId};
-use crate::domain::media::told;
+use crate::domain::media::with_placeholders;
 use crate::domain::run::{OnBusy, Run, RunOptions, RunStatus};
 use crate::domain::run_log::RunLog;
 use crate::domain::usage::Usage;
@@ -33,7 +33,7 @@ impl MessagePost<'_> {
             return Ok(posted);
         }
         let message_id = message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
-        let content = told(&message.content).map_err(Error::internal)?;
+        let content = with_placeholders(&message.content).map_err(Error::internal)?;
         let event = NewEvent::with_id(message_id.clone(), &EventBody::UserMessage { content });
         let new = NewRun {
             id: RunId::new(),

@@ -3,7 +3,7 @@
 use sqlx::PgConnection;
 
 use super::MessagePost;
-use crate::domain::media::name;
+use crate::domain::media::placeholder;
 use crate::domain::message::{BadContent, Content};
 use crate::service::content::{ContentTotals, LARGE};
 use crate::service::error::Error;
@@ -67,7 +67,7 @@ pub(super) fn needs_check(content: &Content) -> Result<bool, Error> {
 
 fn has_media(content: &Content) -> Result<bool, BadContent> {
     for block in content.blocks()? {
-        if name(block.raw)?.is_some() {
+        if placeholder(block.raw)?.is_some() {
             return Ok(true);
         }
     }

@@ -41,7 +41,9 @@ impl MessagePost<'_> {
     async fn busy(&self, active_run_id: RunId) -> Result<Error, Error> {
         let run = find_run(self.service, self.tenant, self.session_id, active_run_id).await?;
         Ok(match run.status {
-            RunStatus::RequiresAction if !run.goes_on() => Error::ActionRequired { active_run_id },
+            RunStatus::RequiresAction if !run.is_resumable() => {
+                Error::ActionRequired { active_run_id }
+            }
             RunStatus::RequiresAction
             | RunStatus::Queued
             | RunStatus::Running

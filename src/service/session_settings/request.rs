@@ -16,7 +16,7 @@ use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::run::Limits;
 use crate::domain::session::Dispatch;
-use crate::domain::word::words;
+use crate::domain::string_enum::optional_string_enum;
 use crate::service::client_tool::SessionTool;
 use crate::service::error::{Error, FieldError};
 use crate::service::json::{object, object_lists, there};
@@ -52,7 +52,7 @@ pub(crate) struct CreateSession {
     pub(in crate::service) tools: Option<Vec<SessionTool>>,
     /// The executor of tool calls. `auto`: the service executes all tools that the client has not
     /// declared. `client`: the client executes all tools.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     pub(super) dispatch: Option<Dispatch>,
     /// The working directory: one that the operator allows, or a directory inside it. When absent,
     /// the operator's directory for all sessions, or else a directory of the session's own.
@@ -66,10 +66,10 @@ pub(crate) struct CreateSession {
     #[schema(value_type = Vec<String>)]
     pub(in crate::service) stop_sequences: Option<Vec<String>>,
     /// The effort that the model spends on a reply. When absent, the model's default.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     pub(in crate::service) effort: Option<Effort>,
     /// The service tier of model requests.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     pub(in crate::service) service_tier: Option<ServiceTier>,
     /// Metadata about the user that is sent with model requests.
     #[serde(default, deserialize_with = "object")]
@@ -94,7 +94,7 @@ pub(crate) struct CreateSession {
     pub(in crate::service) budget: Budget,
     /// The decision on calls that no rule matches. When absent, the operator's mode applies, by
     /// default `accept_edits`. `bypass` is accepted only if the operator has enabled it.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     pub(in crate::service) permission_mode: Option<PermissionMode>,
     /// Permission rules, at most 200. The first rule that matches a call decides. The operator's
     /// rules are evaluated first.

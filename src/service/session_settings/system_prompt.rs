@@ -7,8 +7,8 @@ use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::to_raw_value;
 
+use crate::domain::string_enum::string_enum;
 use crate::domain::system::SystemPrompt;
-use crate::domain::word::word;
 use crate::service::error::{Error, FieldError};
 use crate::service::json::objects;
 
@@ -27,7 +27,7 @@ pub(crate) enum SessionSystem {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SystemBlock {
     /// `text`.
-    #[serde(deserialize_with = "word")]
+    #[serde(deserialize_with = "string_enum")]
     r#type: SystemBlockType,
     /// The text.
     text: String,

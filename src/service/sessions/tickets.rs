@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::pass::Pass;
+use crate::domain::principal::Principal;
 use crate::domain::ticket::Ticket;
 use crate::service::Service;
 use crate::service::error::Error;
@@ -19,7 +19,7 @@ pub(crate) struct CreateTicket {
     pub(crate) tenant: TenantId,
     pub(crate) session_id: SessionId,
     /// The credential of the caller; none if the service requires no keys.
-    pub(crate) pass: Option<Pass>,
+    pub(crate) principal: Option<Principal>,
 }
 
 /// A new ticket.
@@ -33,9 +33,9 @@ pub(crate) async fn create_ticket(
     service: &Service,
     request: CreateTicket,
 ) -> Result<CreatedTicket, Error> {
-    let CreateTicket { tenant, session_id, pass } = request;
+    let CreateTicket { tenant, session_id, principal } = request;
     let ticket = Ticket::generate().map_err(Error::internal)?;
-    let new = NewTicket { hash: ticket.hash(), tenant, session_id, pass, lifetime: LIFETIME };
+    let new = NewTicket { hash: ticket.hash(), tenant, session_id, principal, lifetime: LIFETIME };
     let expires_at = service.pool.with(tenant, async |conn| insert(conn, &new).await).await?;
     service.admission_pool.with(async |conn| sweep(conn).await).await?;
     let expires_at = expires_at.ok_or_else(|| Error::SessionNotFound(session_id.to_string()))?;

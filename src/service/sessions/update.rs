@@ -9,7 +9,7 @@ use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::merge_patch::merge;
 use crate::domain::permission::PermissionMode;
 use crate::domain::session::Session;
-use crate::domain::word::word;
+use crate::domain::string_enum::string_enum;
 use crate::service::Service;
 use crate::service::deadline::in_time;
 use crate::service::error::{Error, FieldError};
@@ -57,7 +57,7 @@ fn not_null_mode<'de, D>(deserializer: D) -> Result<Option<PermissionMode>, D::E
 where
     D: Deserializer<'de>,
 {
-    word(deserializer).map(Some)
+    string_enum(deserializer).map(Some)
 }
 
 fn not_null_bool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {

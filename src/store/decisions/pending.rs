@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 
 use super::{input_of, parse};
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::pending::PendingCall;
+use crate::domain::pending_call::PendingCall;
 use crate::domain::permission::Awaits;
 use crate::store::{StoreError, unreadable};
 

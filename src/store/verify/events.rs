@@ -8,7 +8,7 @@ use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts};
 use super::parts::Output;
 use crate::domain::ids::RunId;
 use crate::domain::run::RunStatus;
-use crate::domain::verification::{Invariant, Place};
+use crate::domain::verification::{Invariant, Location};
 
 /// The events of one run.
 #[derive(Debug, Default)]
@@ -189,7 +189,7 @@ fn results(facts: &Facts, report: &mut Report) {
     let mut unreported: Vec<&CallFacts> = ended.into_values().flatten().collect();
     unreported.sort_by_key(|row| (row.message_seq, row.position));
     for row in unreported {
-        let place: Place = report.session().run(row.run_id).message(row.message_seq);
+        let place: Location = report.session().run(row.run_id).message(row.message_seq);
         let detail = format!("no event reports the result of call {}", row.tool_use_id);
         report.add(Invariant::EventsTellAll, place.call(&row.tool_use_id), detail);
     }

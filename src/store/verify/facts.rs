@@ -148,7 +148,7 @@ impl MessageFacts {
     }
 
     pub(super) fn is_paused(&self) -> bool {
-        self.stop.as_ref().is_some_and(ModelStop::wants_to_go_on)
+        self.stop.as_ref().is_some_and(ModelStop::continues_reply)
     }
 
     /// Returns true if the model's stop reason lets the turn continue after it.

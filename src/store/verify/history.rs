@@ -8,7 +8,7 @@ use super::parts::CallResult;
 use crate::domain::ids::RunId;
 use crate::domain::message::Role;
 use crate::domain::run::RunStatus;
-use crate::domain::verification::{Invariant, Place};
+use crate::domain::verification::{Invariant, Location};
 
 /// The messages of a session, one after the other.
 struct Walk<'a> {
@@ -39,7 +39,7 @@ pub(super) fn check(facts: &Facts, report: &mut Report) {
 }
 
 impl<'a> Walk<'a> {
-    fn at(&self, message: &MessageFacts) -> Place {
+    fn at(&self, message: &MessageFacts) -> Location {
         self.report.session().run(message.run_id).message(message.seq)
     }
 
@@ -152,7 +152,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn open_server_calls(&mut self, place: &Place) {
+    fn open_server_calls(&mut self, place: &Location) {
         for id in std::mem::take(&mut self.open) {
             let detail = format!("server tool call {id} has no result");
             self.report.add(Invariant::ServerCallsClosed, place.clone().call(id), detail);

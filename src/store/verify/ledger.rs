@@ -5,7 +5,7 @@ use super::facts::{CallFacts, Facts, MessageFacts};
 use super::parts::Call;
 use crate::domain::permission::Awaits;
 use crate::domain::tool::CallState;
-use crate::domain::verification::{Invariant, Place};
+use crate::domain::verification::{Invariant, Location};
 
 pub(super) fn check(facts: &Facts, report: &mut Report) {
     let mut rows = facts.calls.as_slice();
@@ -25,7 +25,7 @@ pub(super) fn check(facts: &Facts, report: &mut Report) {
     }
 }
 
-fn at(row: &CallFacts, report: &Report) -> Place {
+fn at(row: &CallFacts, report: &Report) -> Location {
     report.session().run(row.run_id).message(row.message_seq).call(&row.tool_use_id)
 }
 

@@ -16,24 +16,24 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::StoreError;
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::verification::{Checked, Finding, Invariant, Place, Verification};
+use crate::domain::verification::{Checked, Finding, Invariant, Location, Verification};
 use facts::Facts;
 pub use schema::{SchemaMismatch, check_schema};
 
 /// The findings, in the order of detection.
 #[derive(Debug)]
 struct Report {
-    session: Place,
+    session: Location,
     findings: Vec<Finding>,
 }
 
 impl Report {
-    fn add(&mut self, invariant: Invariant, place: Place, detail: impl Into<String>) {
+    fn add(&mut self, invariant: Invariant, place: Location, detail: impl Into<String>) {
         self.findings.push(Finding { invariant, place, detail: detail.into() });
     }
 
     /// The invariant under which findings of unreadable rows are filed.
-    fn session(&self) -> Place {
+    fn session(&self) -> Location {
         self.session.clone()
     }
 }
@@ -70,7 +70,7 @@ pub async fn list_sessions(
 
 fn check(facts: &Facts) -> Verification {
     let session_id = facts.session.id;
-    let mut report = Report { session: Place::of(session_id), findings: Vec::new() };
+    let mut report = Report { session: Location::of(session_id), findings: Vec::new() };
     check_reading(facts, &mut report);
     history::check(facts, &mut report);
     runs::check(facts, &mut report);

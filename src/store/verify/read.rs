@@ -13,7 +13,7 @@ use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts, Session
 use super::parts::{Parts, Results, hash, hash_of_line, history_agrees};
 use super::requests;
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::media::told;
+use crate::domain::media::with_placeholders;
 use crate::domain::message::{Content, Role};
 use crate::domain::permission::{Awaits, Rule};
 use crate::domain::run::{ModelStop, Outcome, RunOptions, RunStatus, StopReason};
@@ -38,7 +38,7 @@ fn try_read<'a, T: Deserialize<'a>>(
 
 /// The extract of a message that its event must contain.
 fn announced(input: &str) -> String {
-    let content = Content::parse(input.to_owned()).and_then(|content| told(&content));
+    let content = Content::parse(input.to_owned()).and_then(|content| with_placeholders(&content));
     content.map_or_else(|_| input.to_owned(), |content| content.as_str().to_owned())
 }
 

@@ -13,7 +13,7 @@ use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::note::Note;
 use crate::domain::request::{RequestForm, RequestRecord};
 use crate::domain::run::ModelStop;
-use crate::domain::sent::SentView;
+use crate::domain::sent_history::SentView;
 use crate::domain::tool::ToolChoice;
 use crate::faults::{self, Point};
 use crate::metrics::CompactionOutcome;

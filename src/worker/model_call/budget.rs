@@ -55,7 +55,7 @@ impl ModelCalls<'_> {
         }
         let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
         let estimate = Estimate::new(bytes, max_tokens, settings.price, earlier);
-        let may_compact = continues_history && settings.context.sums_up_within();
+        let may_compact = continues_history && settings.context.may_compact_within_reply();
         Ok(if may_compact { estimate.twice() } else { estimate })
     }
 

@@ -18,11 +18,11 @@ use serde_json::value::RawValue;
 
 pub(in crate::worker) use in_flight::RequestInFlight;
 
-use crate::domain::attempt::Attempt;
 use crate::domain::budget::Measured;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::EventId;
+use crate::domain::model_try::ModelTry;
 use crate::domain::prefix::{Hash, PrefixChange};
 use crate::domain::usage::Usage;
 use crate::model::Reply;
@@ -42,7 +42,7 @@ pub(in crate::worker) struct ModelCalls<'a> {
     start_event: Option<EventId>,
     in_flight: Option<RequestInFlight>,
     /// The tries of the request in flight.
-    tries: Vec<Attempt>,
+    tries: Vec<ModelTry>,
     /// The size of the last request, in bytes and in tokens.
     measured: Option<Measured>,
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use crate::domain::attempt::Attempt;
+use crate::domain::model_try::ModelTry;
 use crate::model::{ModelError, ReplyHead};
 use crate::worker::time::millis_since;
 
@@ -15,12 +15,12 @@ const STOPPED: &str = "stopped";
 #[derive(Debug)]
 pub(super) struct TryRecorder {
     started: Instant,
-    record: Attempt,
+    record: ModelTry,
 }
 
 impl TryRecorder {
     pub(super) fn begin() -> Self {
-        let record = Attempt {
+        let record = ModelTry {
             started_at: Timestamp::now(),
             head_ms: None,
             duration_ms: 0,
@@ -44,7 +44,7 @@ impl TryRecorder {
     }
 
     /// Returns the record.
-    pub(super) fn finish(mut self) -> Attempt {
+    pub(super) fn finish(mut self) -> ModelTry {
         self.record.duration_ms = millis_since(self.started);
         self.record
     }
@@ -56,8 +56,8 @@ mod tests {
     use crate::model::ErrorKind;
 
     /// The values that do not depend on the clock.
-    fn values(record: &Attempt) -> (bool, Option<u16>, Option<&str>, Option<&str>) {
-        let Attempt { head_ms, status, request_id, error, .. } = record;
+    fn values(record: &ModelTry) -> (bool, Option<u16>, Option<&str>, Option<&str>) {
+        let ModelTry { head_ms, status, request_id, error, .. } = record;
         (head_ms.is_some(), *status, request_id.as_deref(), error.as_deref())
     }
 

@@ -4,7 +4,7 @@ use super::ModelCalls;
 use crate::agent::sent_view::replacing;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::note::Note;
-use crate::domain::sent::{Place, SentChange};
+use crate::domain::sent_history::{BlockPosition, SentChange};
 use crate::model::{Head, ModelError, Refused};
 use crate::store::messages::list_lines;
 use crate::store::step::StepCommit;
@@ -52,7 +52,7 @@ impl ModelCalls<'_> {
     async fn without_blocks(
         &self,
         writer: &StepWriter<'_>,
-        places: &[Place],
+        places: &[BlockPosition],
     ) -> Result<Vec<SentChange>, StopCause> {
         let unreadable = writer.transcript.replaceable(places);
         if unreadable.is_empty() {

@@ -1,7 +1,7 @@
 //! The events that report a reply.
 
 use super::parameters::ReplyIds;
-use crate::domain::context::SummedUp;
+use crate::domain::context::ReplyCompaction;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{BadContent, Content, View};
 use crate::domain::permission::Permission;
@@ -45,8 +45,8 @@ pub(in crate::worker) fn reply_events(
 }
 
 /// The event of a compaction that the model's server made within a request.
-pub(in crate::worker) fn compacted_event(summary: SummedUp) -> NewEvent {
-    let SummedUp { tokens_before, tokens_after, usage: _ } = summary;
+pub(in crate::worker) fn compacted_event(summary: ReplyCompaction) -> NewEvent {
+    let ReplyCompaction { tokens_before, tokens_after, usage: _ } = summary;
     NewEvent::new(&EventBody::ContextCompacted { tokens_before, tokens_after, up_to: None })
 }
 

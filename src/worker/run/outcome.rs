@@ -5,7 +5,7 @@ use super::stop_cause::StopCause;
 use crate::agent::Finish;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::Message;
-use crate::domain::output_schema::Verdict;
+use crate::domain::output_schema::OutputVerdict;
 use crate::domain::run::{Outcome, Refusal, StopReason};
 use crate::tools::without_nul;
 
@@ -26,7 +26,7 @@ pub(super) fn outcome(
     Ok(Outcome {
         stop_reason,
         limited,
-        output: schema.map(|schema| Verdict::of(schema, &output_text)),
+        output: schema.map(|schema| OutputVerdict::of(schema, &output_text)),
         output_text,
         error: None,
     })
@@ -34,7 +34,7 @@ pub(super) fn outcome(
 
 /// The event that reports the end of a run.
 pub(super) fn idle_event(outcome: &Outcome) -> NewEvent {
-    let output_error = outcome.output.as_ref().and_then(Verdict::error).cloned();
+    let output_error = outcome.output.as_ref().and_then(OutputVerdict::error).cloned();
     NewEvent::new(&EventBody::StatusIdle {
         stop_reason: outcome.stop_reason.clone(),
         limited: outcome.limited,

@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use crate::bus::{Bus, Signal, Subscription};
 use crate::domain::event::{EventBody, Frame, NewEvent};
 use crate::domain::ids::RunId;
-use crate::domain::sub_agent::Child;
+use crate::domain::sub_agent::StartedSubAgent;
 use crate::domain::tool::ToolCall;
 use crate::store::events::{Range, read_some};
 use crate::store::sub_agents::{SubAgentRun, find, last_relayed, session_of};
@@ -40,7 +40,7 @@ const RELAYED_TYPES: [&str; 10] = [
 pub(super) struct Relay {
     /// The position of its call in the round.
     pub(super) position: usize,
-    child: Child,
+    child: StartedSubAgent,
     /// The number of the last event that was relayed or skipped.
     relayed: i64,
     bus: Arc<Bus>,
@@ -70,7 +70,12 @@ pub(super) enum SubAgentEnd {
 }
 
 impl Relay {
-    pub(super) fn new(bus: &Arc<Bus>, position: usize, child: Child, relayed: i64) -> Self {
+    pub(super) fn new(
+        bus: &Arc<Bus>,
+        position: usize,
+        child: StartedSubAgent,
+        relayed: i64,
+    ) -> Self {
         let subscription = bus.subscribe(child.session_id);
         Self { position, child, relayed, bus: Arc::clone(bus), subscription }
     }
@@ -85,7 +90,7 @@ impl Relay {
         let Some(session_id) = session_of(conn, run_id).await? else { return Ok(None) };
         let relayed =
             last_relayed(conn, (parent.session_id(), parent.run_id()), session_id).await?;
-        let child = Child { tool_use_id: call.tool_use_id.clone(), session_id, run_id };
+        let child = StartedSubAgent { tool_use_id: call.tool_use_id.clone(), session_id, run_id };
         Ok(Some(Self::new(&parent.services.bus, position, child, relayed)))
     }
 

@@ -5,7 +5,7 @@ use super::relay::Relay;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::run::RunOptions;
-use crate::domain::sub_agent::{Child, Share, SubAgent, Task};
+use crate::domain::sub_agent::{Share, StartedSubAgent, SubAgent, Task};
 use crate::domain::tool::{CallState, ToolCall};
 use crate::faults::{self, Point};
 use crate::store::budgets::of_session;
@@ -65,7 +65,7 @@ impl SubAgents<'_, '_> {
     fn new_sub_agent(&self, start: &Start<'_>, share: Share) -> Result<NewSubAgent, StopCause> {
         let Start { call, task, agent, .. } = start;
         let claim = &self.state.run.claim;
-        let child = Child {
+        let child = StartedSubAgent {
             tool_use_id: call.tool_use_id.clone(),
             session_id: SessionId::new(),
             run_id: RunId::new(),

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 
-use crate::domain::question::Question;
 use crate::domain::request::{RequestForm, RequestRecord};
 use crate::domain::run::ModelStop;
+use crate::domain::sampling::SamplingRequest;
 use crate::domain::tool::ToolChoice;
 use crate::model::{Messages, ModelError, Reply, Request};
 use crate::store::step::StepCommit;
@@ -122,7 +122,7 @@ async fn serve(
 
 fn sampling_request(
     run: &RunContext<'_>,
-    question: &Question,
+    question: &SamplingRequest,
 ) -> Result<(Request, RequestForm), StopCause> {
     let model = &run.services.model;
     let head = model.head(&run.settings().for_question(question), None, None)?;
@@ -146,7 +146,7 @@ fn sampling_request(
 async fn store_record(
     state: &mut RunState<'_>,
     model: &mut ModelCalls<'_>,
-    question: &Question,
+    question: &SamplingRequest,
     record: Option<&RequestRecord>,
     end: RequestEnd<'_>,
 ) -> Result<(), StopCause> {

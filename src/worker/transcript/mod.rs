@@ -20,8 +20,8 @@ use crate::agent::repair::{self, Repair, RepairKind, repair};
 use crate::agent::sent_view;
 use crate::domain::ids::SessionId;
 use crate::domain::message::Role;
-use crate::domain::prefix::{Knot, PrefixChange, PrefixHashes};
-use crate::domain::sent::{Place, SentChange, SentView};
+use crate::domain::prefix::{ChainPosition, PrefixChange, PrefixHashes};
+use crate::domain::sent_history::{BlockPosition, SentChange, SentView};
 use crate::model::Messages;
 use crate::store::StoreError;
 use crate::store::messages::{Line, list_lines};
@@ -67,7 +67,7 @@ struct TurnStart {
     /// Messages of the history before it.
     seq: i32,
     /// The hashes up to it.
-    knot: Knot,
+    position: ChainPosition,
     /// The message before it.
     before: MessageRange,
 }
@@ -140,10 +140,10 @@ impl Transcript {
 
     /// The JSON of the blocks at these places of the request that a text can replace, each of them
     /// once.
-    pub(super) fn replaceable(&self, places: &[Place]) -> BTreeSet<String> {
+    pub(super) fn replaceable(&self, places: &[BlockPosition]) -> BTreeSet<String> {
         let messages = format!("[{}]", self.text);
         let messages = sent(&messages);
-        let block = |place: &Place| {
+        let block = |place: &BlockPosition| {
             let content = messages.get(place.message)?.content.get();
             sent_view::replaceable(content, *place).map(str::to_owned)
         };
@@ -208,7 +208,8 @@ impl Transcript {
         self.newest = MessageRange { start: 0, end: self.text.len() };
         self.prefix.push(&self.text);
         let (offset, seq) = (self.text.len(), self.seq);
-        self.turn = TurnStart { offset, seq, knot: self.prefix.knot(), before: self.newest };
+        self.turn =
+            TurnStart { offset, seq, position: self.prefix.position(), before: self.newest };
     }
 
     fn append_stored(&mut self, lines: &[Line]) {
@@ -248,7 +249,7 @@ impl Transcript {
         let turn = self.text.split_off(self.turn.offset);
         self.seq = self.turn.seq;
         self.last = (!self.text.is_empty()).then_some(Role::User);
-        self.prefix.go_back(self.turn.knot.clone());
+        self.prefix.truncate(self.turn.position.clone());
         self.newest = self.turn.before;
         self.asked = None;
         format!("[{}]", turn.strip_prefix(',').unwrap_or(&turn))
@@ -276,7 +277,8 @@ impl Transcript {
             self.asked = self.last.is_some().then_some(self.newest);
             if self.last != Some(Role::Assistant) {
                 let (offset, before) = (self.text.len(), self.newest);
-                self.turn = TurnStart { offset, seq: self.seq, knot: self.prefix.knot(), before };
+                self.turn =
+                    TurnStart { offset, seq: self.seq, position: self.prefix.position(), before };
             }
         }
         self.last = Some(role);

@@ -1,6 +1,6 @@
 //! The prefixes of the requests of a session, compared from one request to the next.
 
-use crate::domain::prefix::{Chain, Hash, Knot, PrefixChange, PrefixHashes};
+use crate::domain::prefix::{Chain, ChainPosition, Hash, PrefixChange, PrefixHashes};
 
 /// The hashes of the messages of a transcript, and of the messages of the last request.
 #[derive(Debug, Default)]
@@ -31,13 +31,13 @@ impl Prefix {
     }
 
     /// The position after the last message.
-    pub(super) fn knot(&self) -> Knot {
-        self.chain.knot()
+    pub(super) fn position(&self) -> ChainPosition {
+        self.chain.position()
     }
 
     /// Removes the messages after a position.
-    pub(super) fn go_back(&mut self, knot: Knot) {
-        let mut removed = self.chain.go_back(knot);
+    pub(super) fn truncate(&mut self, position: ChainPosition) {
+        let mut removed = self.chain.truncate(position);
         let from = self.chain.len();
         let (known, more) = self.removed.take().unwrap_or((self.sent, Vec::new()));
         self.removed = Some(if from < known {
@@ -52,7 +52,7 @@ impl Prefix {
 
     /// Removes all messages, so that the history is read again.
     pub(super) fn reset(&mut self) {
-        self.go_back(Knot::default());
+        self.truncate(ChainPosition::default());
     }
 
     /// Records a request with all messages. Returns the hashes of its prefix and the first difference
@@ -122,9 +122,9 @@ mod tests {
     fn messages_that_are_removed_and_appended_again_are_no_change() {
         let mut prefix = Prefix::default();
         pushed(&mut prefix, &["a"]);
-        let early = prefix.knot();
+        let early = prefix.position();
         pushed(&mut prefix, &["b"]);
-        let late = prefix.knot();
+        let late = prefix.position();
         pushed(&mut prefix, &["c"]);
         let _ = prefix.send(head("t", "s"));
         for (again, expected) in [
@@ -133,8 +133,8 @@ mod tests {
             (["y", "x"], Some(PrefixChange::Messages { index: 1 })),
         ] {
             pushed(&mut prefix, &["not sent"]);
-            prefix.go_back(late.clone());
-            prefix.go_back(early.clone());
+            prefix.truncate(late.clone());
+            prefix.truncate(early.clone());
             pushed(&mut prefix, &again);
             assert_eq!(prefix.send(head("t", "s")).1, expected, "{again:?}");
         }

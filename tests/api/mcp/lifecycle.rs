@@ -113,6 +113,7 @@ async fn a_program_whose_file_cannot_be_used_does_not_start_and_says_why() {
     command.arg(&file);
     let (status, _, stderr) = outcome(command).await;
     assert_eq!(status, Some(1));
-    let expected = r#"--permission-url names the MCP server "nobody", which --mcp does not contain"#;
+    let expected =
+        r#"--permission-url names the MCP server "nobody", which --mcp does not contain"#;
     assert!(stderr.contains(expected), "{stderr}");
 }

@@ -256,7 +256,10 @@ async fn an_operator_gives_shows_and_takes_away_budgets() {
     assert_eq!(removed, said("total: 6300 of 90000 tokens, 6600 of 500000 micro-dollars\n"));
 
     let again = budget(&["remove", "day"]).await;
-    assert_eq!(again, (Some(1), String::new(), "twostep: the tenant has no such budget\n".to_owned()));
+    assert_eq!(
+        again,
+        (Some(1), String::new(), "twostep: the tenant has no such budget\n".to_owned())
+    );
     let nobody = budget(&["--tenant", "nobody", "list"]).await;
     let sentence = "twostep: tenant \"nobody\" does not exist\n".to_owned();
     assert_eq!(nobody, (Some(1), String::new(), sentence));

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use crate::domain::permission::{Decision, PermissionMode};
 use crate::domain::run::{Limits, OnBusy};
+use crate::domain::string_enum::{optional_string_enum, string_enum};
 use crate::domain::tool::ToolChoice;
-use crate::domain::word::{word, words};
 use crate::http::extract::idempotency::canonical;
 use crate::service::Error;
 use crate::service::answers::{ApprovalDecision, Remember, ToolResultInput, parse_results};
@@ -60,14 +60,14 @@ struct PostedMessage {
     #[serde(default, deserialize_with = "object")]
     tool_choice: ToolChoice,
     /// The effect on a busy session.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     on_busy: Option<OnBusy>,
     /// Tools that the client runs, for this run only.
     #[serde(default, deserialize_with = "objects")]
     #[schema(max_items = 64)]
     tools: Vec<ClientTool>,
     /// The permission mode of the session from this message on.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     permission_mode: Option<PermissionMode>,
 }
 
@@ -90,7 +90,7 @@ struct PostedConfirmation {
     /// The model's own id of the call.
     tool_use_id: String,
     /// True if the call may run.
-    #[serde(deserialize_with = "word")]
+    #[serde(deserialize_with = "string_enum")]
     result: Decision,
     /// The reason of a denial, which the model sees; at most 2000 characters. Only with `deny`.
     #[schema(max_length = 2000)]
@@ -99,7 +99,7 @@ struct PostedConfirmation {
     #[schema(value_type = Option<Object>)]
     input: Option<Box<RawValue>>,
     /// `session`: identical calls run without an approval from now on. Only with `allow`.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     remember: Option<Remember>,
 }
 

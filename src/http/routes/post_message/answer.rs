@@ -91,7 +91,7 @@ impl Answer<'_> {
         let until = Instant::now() + Duration::from_secs(seconds);
         let PostedRun { mut run, is_repeated } = posted;
         let (id, session_id) = (run.id, run.session_id);
-        while !run.is_at_rest() {
+        while !run.is_idle() {
             let is_late = tokio::select! {
                 in_time = timeout_at(
                     until.min(Instant::now() + POLL_EVERY),
@@ -115,7 +115,7 @@ impl Answer<'_> {
                 break;
             }
         }
-        if !run.is_at_rest() {
+        if !run.is_idle() {
             let mut response = accepted(PostedRun { run, is_repeated });
             if !self.api.draining.is_cancelled() {
                 // The applied time may be less than the requested one.

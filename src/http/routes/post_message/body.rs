@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use crate::domain::permission::PermissionMode;
 use crate::domain::run::{Limits, OnBusy};
+use crate::domain::string_enum::optional_string_enum;
 use crate::domain::tool::ToolChoice;
-use crate::domain::word::words;
 use crate::service::client_tool::ClientTool;
 use crate::service::content::{ContentInput, GivenContent};
 use crate::service::json::{object, objects};
@@ -34,14 +34,14 @@ pub(in crate::http) struct CreateMessage {
     /// The effect on a busy session. `queue`: the message is queued. `reject`: 409 `session_busy`.
     /// `interrupt`: the live run is cancelled and the message is accepted, both or neither; queued
     /// messages stay before it. When absent, the operator's choice, by default `queue`.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     on_busy: Option<OnBusy>,
     /// Tools that the client runs, for this run only, after those of the session.
     #[serde(default, deserialize_with = "objects")]
     #[schema(max_items = 64)]
     tools: Vec<ClientTool>,
     /// The permission mode of the session from this message on.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     permission_mode: Option<PermissionMode>,
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::domain::ids::SessionId;
-use crate::domain::session_filter::{SessionFilter, Standing};
+use crate::domain::session_filter::{SessionFilter, SessionState};
 use crate::http::error::ApiError;
 use crate::http::extract::query::query;
 use crate::http::routes::paging::{Order, page_request};
@@ -33,7 +33,7 @@ pub(in crate::http) struct ListSessions {
     /// Selects sessions of this status. `requires_action` selects idle sessions whose live run waits
     /// for a decision or a tool result.
     #[param(inline)]
-    status: Option<Standing>,
+    status: Option<SessionState>,
     /// Selects sessions by their archived state: `false`, `true` or `any`. When absent, `false`.
     #[param(inline)]
     archived: Option<Archived>,

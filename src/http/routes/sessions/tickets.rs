@@ -48,7 +48,7 @@ pub(in crate::http) async fn create_ticket(
     path: SessionPath,
 ) -> Result<impl IntoResponse, ApiError> {
     let SessionPath(session_id) = path;
-    let request = CreateTicket { tenant: caller.tenant, session_id, pass: caller.pass };
+    let request = CreateTicket { tenant: caller.tenant, session_id, principal: caller.principal };
     let CreatedTicket { ticket, expires_at } =
         sessions::create_ticket(&api.service, request).await?;
     let ticket = ticket.reveal().to_owned();

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::{DeliveryId, SessionId};
+use crate::domain::string_enum::optional_string_enum;
 use crate::domain::webhook::{Delivery, DeliveryState};
-use crate::domain::word::words;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::json_body::JsonBody;
@@ -87,7 +87,7 @@ pub(in crate::http) struct TestDelivery {
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct ListDeliveries {
     /// Selects deliveries in this state.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     state: Option<DeliveryState>,
     /// Maximum number of items, 1 to 200.
     limit: Option<i64>,
@@ -109,7 +109,7 @@ pub(in crate::http) struct ReplayDeliveries {
     since: Timestamp,
     /// Selects deliveries in this final state. When absent, `failed`. Deliveries that are `pending`
     /// are sent in any case.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "optional_string_enum")]
     state: Option<DeliveryState>,
 }
 

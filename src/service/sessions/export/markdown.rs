@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::domain::message::{BadContent, Block, Role, View};
-use crate::domain::plain::plain;
+use crate::domain::plain_view::plain;
 use crate::domain::session::Session;
 use crate::store::messages::Stored;
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::domain::media::told;
+use crate::domain::media::with_placeholders;
 use crate::domain::message::{BadContent, Content};
 use crate::domain::run::{ModelStop, Refusal, StopReason};
 use crate::domain::tool::ToolCall;
@@ -133,7 +133,8 @@ fn tool_result(
     }
     let texts: Vec<&str> = blocks.blocks.iter().filter_map(Block::as_text).collect();
     let content = result.content.map_or("[]", RawValue::get).to_owned();
-    let event_content = Content::parse(content.clone()).and_then(|content| told(&content));
+    let event_content =
+        Content::parse(content.clone()).and_then(|content| with_placeholders(&content));
     let event_content = event_content.map_err(unreadable)?;
     let text = texts.join("\n");
     Ok(ImportedResult { text, content: Some(content), event_content, is_error })

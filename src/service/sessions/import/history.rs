@@ -10,7 +10,7 @@ use super::lines::{ExportedItem, ExportedMessage, MessageLine};
 use super::reply;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::RunId;
-use crate::domain::media::told;
+use crate::domain::media::with_placeholders;
 use crate::domain::message::{Content, Role, View};
 use crate::domain::run::{ModelStop, Outcome, RunStatus, StopReason};
 use crate::domain::tool::{CallState, ToolCall};
@@ -159,7 +159,8 @@ impl Builder {
             input: content.as_str().to_owned(),
             reply: None,
         };
-        let body = EventBody::UserMessage { content: told(&content).map_err(unreadable)? };
+        let body =
+            EventBody::UserMessage { content: with_placeholders(&content).map_err(unreadable)? };
         history.events.push((run.id, NewEvent::with_id(message.id.clone(), &body)));
         self.run = Some(run);
         let text = content.as_str().to_owned();
@@ -225,7 +226,7 @@ impl Builder {
         let stop = ModelStop::from(stop);
         let follows_final_reply = self.last.as_ref().is_some_and(|last| {
             last.role == Role::Assistant
-                && !last.stop.as_ref().is_some_and(ModelStop::wants_to_go_on)
+                && !last.stop.as_ref().is_some_and(ModelStop::continues_reply)
         });
         if follows_final_reply {
             let problem = "is also the role of the preceding message, which ended its turn";
@@ -248,7 +249,7 @@ impl Builder {
 
     /// Records the calls of a reply.
     fn add_calls(&mut self, content: &Content, stop: &ModelStop, at: &str) -> Checked<()> {
-        let continues = stop.wants_to_go_on() || *stop == ModelStop::ToolUse;
+        let continues = stop.continues_reply() || *stop == ModelStop::ToolUse;
         for (index, block) in content.blocks().map_err(unreadable)?.iter().enumerate() {
             match &block.view {
                 View::ToolUse(call) => {

@@ -15,7 +15,7 @@ pub struct SentView {
 
 /// The position of a block in the messages of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct BlockPosition {
     /// The index of the message among those that were sent.
     pub message: usize,
     /// The index of the block in the message.

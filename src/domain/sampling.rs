@@ -12,7 +12,8 @@ use super::system::SystemPrompt;
 /// A sampling request to the session's model: one prompt without history and tools, so that the
 /// reply is text only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Question {
+#[schema(as = Question)]
+pub struct SamplingRequest {
     /// The call whose tool sends the request.
     pub tool_use_id: String,
     /// The system prompt; absent to send none.
@@ -24,7 +25,7 @@ pub struct Question {
     pub max_tokens: u32,
 }
 
-impl Question {
+impl SamplingRequest {
     /// Returns the messages of the request: exactly one.
     pub fn messages(&self) -> String {
         let text = json!({"type": "text", "text": self.prompt});
@@ -36,7 +37,7 @@ impl Settings {
     /// Returns the settings of a sampling request: the session's model without the settings that
     /// shape the conversation.
     #[must_use]
-    pub fn for_question(&self, question: &Question) -> Self {
+    pub fn for_question(&self, question: &SamplingRequest) -> Self {
         let ModelOptions { service_tier, user_id, .. } = self.model_options.as_ref().clone();
         let options = ModelOptions { service_tier, user_id, ..ModelOptions::default() };
         Self {

@@ -4,7 +4,7 @@
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use super::media::named;
+use super::media::placeholder_block;
 use super::message::{BadContent, Content, View};
 
 const OPENING: &str = "<tool_use_error>";
@@ -28,7 +28,9 @@ pub fn plain(content: &Content) -> Result<Content, BadContent> {
             | View::RedactedThinking
             | View::ToolUse(_)
             | View::ServerToolUse { .. }
-            | View::Other { .. } => named(block.raw)?.unwrap_or_else(|| block.raw.to_owned()),
+            | View::Other { .. } => {
+                placeholder_block(block.raw)?.unwrap_or_else(|| block.raw.to_owned())
+            }
         });
     }
     Content::from_blocks(blocks.iter().map(AsRef::as_ref))
@@ -40,7 +42,7 @@ fn with_names(block: &RawValue) -> Result<Box<RawValue>, BadContent> {
     let mut is_changed = false;
     if let Some(Value::Array(parts)) = result.get_mut("content") {
         for part in parts {
-            if let Some(name) = named(&to_raw_value(&*part)?)? {
+            if let Some(name) = placeholder_block(&to_raw_value(&*part)?)? {
                 *part = serde_json::from_str(name.get())?;
                 is_changed = true;
             }

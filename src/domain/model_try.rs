@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// One try of a model request. A failed try is repeated if the failure is retryable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Attempt {
+#[schema(as = Attempt)]
+pub struct ModelTry {
     /// Time of sending.
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,

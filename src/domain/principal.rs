@@ -1,13 +1,13 @@
-//! The credential of a request and the owner of its limits.
+//! The authenticated principal of a request and the owner of its limits.
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::ids::KeyId;
 
-/// The credential that admitted a request. A stream that it opens ends when it expires.
+/// The authenticated principal of a request. Streams end when its authentication does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pass {
+pub enum Principal {
     /// An API key, which can be revoked at any time.
     Key(KeyId),
     /// A token of an identity provider, with its subject and its expiry.
@@ -16,7 +16,7 @@ pub enum Pass {
 
 /// The owner of rate and concurrency limits. Each holder has its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Holder {
+pub enum LimitHolder {
     /// An API key.
     Key(KeyId),
     /// The subject of tokens; all tokens of a subject share the limits.
@@ -27,12 +27,12 @@ pub enum Holder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SubjectHash(pub [u8; 32]);
 
-impl Pass {
+impl Principal {
     /// Returns the owner of the limits.
-    pub const fn holder(self) -> Holder {
+    pub const fn holder(self) -> LimitHolder {
         match self {
-            Self::Key(id) => Holder::Key(id),
-            Self::Token(subject, _) => Holder::Subject(subject),
+            Self::Key(id) => LimitHolder::Key(id),
+            Self::Token(subject, _) => LimitHolder::Subject(subject),
         }
     }
 }

@@ -8,7 +8,8 @@ use crate::domain::ids::SessionId;
 /// nothing to resume.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(tag = "type")]
-pub enum Farewell {
+#[schema(as = Farewell)]
+pub enum StreamEnd {
     /// The session was deleted.
     #[serde(rename = "session.deleted")]
     SessionDeleted {
@@ -18,7 +19,7 @@ pub enum Farewell {
     },
 }
 
-impl Farewell {
+impl StreamEnd {
     /// Encodes the SSE frame.
     pub fn sse(&self) -> String {
         let Self::SessionDeleted { session_id } = self;
@@ -33,8 +34,8 @@ mod tests {
 
     #[test]
     fn the_frame_holds_what_the_schema_promises() {
-        let farewell = Farewell::SessionDeleted { session_id: SessionId::new() };
-        let data = serde_json::to_string(&farewell).unwrap();
-        assert_eq!(farewell.sse(), format!("event: session.deleted\ndata: {data}\n\n"));
+        let end = StreamEnd::SessionDeleted { session_id: SessionId::new() };
+        let data = serde_json::to_string(&end).unwrap();
+        assert_eq!(end.sse(), format!("event: session.deleted\ndata: {data}\n\n"));
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 
 /// Deserializes a string enum. Without this, serde reports every value that is not a string as a
 /// syntax error.
-pub fn word<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+pub fn string_enum<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de>,
@@ -14,7 +14,7 @@ where
 }
 
 /// Deserializes an optional string enum.
-pub fn words<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+pub fn optional_string_enum<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de>,
