@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 use crate::agent::repair::RepairKind;
 use crate::domain::circuit::Circuit;
 use crate::domain::prefix::PrefixChange;
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use crate::domain::sent_history::SentChange;
 use crate::spans::Spans;
 pub use tool_servers::ReadReports;

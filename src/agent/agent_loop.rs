@@ -1,8 +1,9 @@
 //! The tool loop as a state machine. It is rebuilt from the messages of a run and never stored.
 
+use crate::domain::limits::{LimitKind, Limits};
 use crate::domain::message::{BadContent, Message, Role, View};
 use crate::domain::price::Price;
-use crate::domain::run::{LimitKind, Limits, ModelStop, Refusal, StopReason};
+use crate::domain::stop_reason::{ModelStop, Refusal, StopReason};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::{Spent, Usage};
 

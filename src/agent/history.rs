@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::domain::message::{BadContent, Block, Content, View};
-use crate::domain::run::ModelStop;
+use crate::domain::stop_reason::ModelStop;
 use crate::domain::tool::CallResult;
 
 /// A reply that cannot enter the history.

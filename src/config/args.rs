@@ -10,8 +10,9 @@ use super::{
     ANTHROPIC_URL, EdgeArgs, ForwardingArgs, ModelArgs, PermissionArgs, ProviderArgs, TokenArgs,
     ToolArgs, TraceArgs,
 };
+use crate::domain::limits::Limits;
 use crate::domain::prompt_cache::CacheTtl;
-use crate::domain::run::{Limits, OnBusy};
+use crate::domain::run_options::OnBusy;
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

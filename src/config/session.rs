@@ -7,9 +7,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 
 use super::SessionArgs;
+use crate::domain::limits::Limits;
 use crate::domain::price::Prices;
 use crate::domain::provider::Provider;
-use crate::domain::run::Limits;
 use crate::service::{Defaults, OperatorAgents};
 use crate::tools::Tool;
 use crate::tools::workspace::Roots;

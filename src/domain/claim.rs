@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ids::{EventId, RunId, SessionId, WorkerId};
 use super::permission::{PermissionMode, Rule};
-use super::run::RunOptions;
+use super::run_options::RunOptions;
 use super::session::Settings;
 
 /// Duration of a lease, by the database's clock.

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::run::ModelStop;
+use super::stop_reason::ModelStop;
 use super::tool::ToolUse;
 use super::usage::Usage;
 

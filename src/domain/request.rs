@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::model_try::ModelTry;
+use super::outcome::RunError;
 use super::prefix::PrefixHashes;
 use super::prompt_cache::CacheTtl;
 use super::provider::Dialect;
-use super::run::RunError;
 use super::sampling::SamplingRequest;
 use super::tool::ToolChoice;
 use super::usage::Usage;

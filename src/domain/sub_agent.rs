@@ -4,9 +4,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::ids::{RunId, SessionId};
+use super::limits::Limits;
+use super::outcome::Outcome;
 use super::price::Price;
-use super::run::{Limits, Outcome, RunStatus, StopReason};
+use super::run_status::RunStatus;
 use super::session::Settings;
+use super::stop_reason::StopReason;
 use super::usage::Usage;
 
 /// The name of the tool that starts a sub-agent.
@@ -254,7 +257,9 @@ mod tests {
 
     use super::*;
     use crate::domain::budget::Budget;
-    use crate::domain::run::{ErrorType, LimitKind, Refusal, RunError};
+    use crate::domain::limits::LimitKind;
+    use crate::domain::outcome::{ErrorType, RunError};
+    use crate::domain::stop_reason::Refusal;
 
     fn settings() -> Settings {
         let tools =

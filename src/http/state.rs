@@ -7,7 +7,7 @@ use axum::extract::FromRef;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::run::OnBusy;
+use crate::domain::run_options::OnBusy;
 use crate::http::auth::{Caller, Keyring};
 use crate::http::error::ApiError;
 use crate::http::extract::body::BodyLimits;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ReplyHead;
 use super::retry::MAX_RETRY_AFTER;
-use crate::domain::run::{ErrorType, RunError};
+use crate::domain::outcome::{ErrorType, RunError};
 
 /// A request that gave no reply.
 #[derive(Debug, thiserror::Error)]

@@ -42,9 +42,10 @@ use bytes::Bytes;
 use tokio_util::task::TaskTracker;
 
 use crate::bus::Bus;
+use crate::domain::limits::Limits;
 use crate::domain::price::Prices;
 use crate::domain::request::RequestForm;
-use crate::domain::run::{Limits, OnBusy};
+use crate::domain::run_options::OnBusy;
 use crate::metrics::Metrics;
 use crate::outbound::AllowedHosts;
 use crate::store::connections::{Connections, TenantConnections};

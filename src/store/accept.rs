@@ -13,7 +13,7 @@ use super::{StoreError, unreadable};
 use crate::domain::claim::{Claimed, Fence, LEASE};
 use crate::domain::event::{EventBody, Frame, NewEvent, Stamp};
 use crate::domain::ids::{EventId, RunId, SessionId, TenantId, WorkerId};
-use crate::domain::run::RunOptions;
+use crate::domain::run_options::RunOptions;
 
 /// Maximum number of queued messages of one session.
 pub const MAX_QUEUED: i32 = 16;

@@ -7,8 +7,10 @@ use sqlx::PgConnection;
 use super::{StoreError, unreadable};
 use crate::domain::explanation::{Facts, Latest, OpenCall};
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::limits::Limits;
 use crate::domain::permission::Awaits;
-use crate::domain::run::{Limits, RunOptions, RunStatus};
+use crate::domain::run_options::RunOptions;
+use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
 
 struct Row {

@@ -11,7 +11,7 @@ use super::{StoreError, unreadable};
 use crate::domain::claim::Fence;
 use crate::domain::event::{Frame, NewEvent};
 use crate::domain::ids::SessionId;
-use crate::domain::run::Outcome;
+use crate::domain::outcome::Outcome;
 use crate::domain::tool::INTERRUPTED;
 
 /// Settles a run as failed and appends these events. Returns `None` if the worker has lost its

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{StoreError, unreadable};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Message, Role};
-use crate::domain::run::ModelStop;
+use crate::domain::stop_reason::ModelStop;
 use crate::domain::usage::Usage;
 
 const TABLE: &str = "messages";

@@ -12,7 +12,7 @@ use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
 use crate::domain::prefix::PrefixHashes;
 use crate::domain::request::{RequestForm, RequestRecord, StoredRequest};
-use crate::domain::run::RunOptions;
+use crate::domain::run_options::RunOptions;
 use crate::domain::sent_history::SentView;
 use crate::domain::session::Settings;
 

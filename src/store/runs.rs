@@ -7,9 +7,11 @@ use uuid::Uuid;
 use super::decisions::list_pending;
 use super::{StoreError, run_log, unreadable};
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::outcome::Outcome;
 use crate::domain::page::Slice;
-use crate::domain::run::{Outcome, Run, RunStatus};
+use crate::domain::run::Run;
 use crate::domain::run_log::RunLog;
+use crate::domain::run_status::RunStatus;
 
 const TABLE: &str = "runs";
 

@@ -8,7 +8,8 @@ use super::{StoreError, unreadable};
 use crate::domain::event::NewEvent;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::message::Role;
-use crate::domain::run::{Outcome, RunStatus};
+use crate::domain::outcome::Outcome;
+use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
 use crate::domain::usage::Usage;
 

@@ -7,7 +7,7 @@ use super::events::append;
 use super::runs::{Cancellation, cancel_queued, request_cancel};
 use crate::domain::event::{EventBody, Frame, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId};
-use crate::domain::run::Outcome;
+use crate::domain::outcome::Outcome;
 
 /// Requests the cancellation of a run; a run that has not started is settled. The run and its
 /// session stay locked until the end of the caller's transaction. Returns the state of the run at

@@ -19,7 +19,7 @@ use super::talk::{NewSessionArgs, Notes, Run, Screen, Turn, new_session};
 use super::terminal::Terminals;
 use crate::domain::ids::SessionId;
 use crate::domain::permission::{Awaits, PermissionMode};
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use decide::{Decided, decide};
 use interrupts::{Interrupts, Quit};
 use lines::Lines;

@@ -18,7 +18,7 @@ use super::status::{INTERRUPTED, NEEDS_APPROVAL};
 use super::talk::{NewSessionArgs, Run, Turn, new_session};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::{Awaits, Decision, PermissionMode};
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use prompt::prompt;
 use show::Show;
 

@@ -5,7 +5,7 @@ use crate::cli::client::Update;
 use crate::cli::output;
 use crate::cli::talk::{Notes, Run, Screen};
 use crate::cli::terminal::{Terminals, safe_json};
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 
 /// The printer of a run.
 #[derive(Debug)]

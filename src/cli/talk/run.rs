@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::cli::client::{Client, Failure};
 use crate::cli::terminal::one_line;
 use crate::domain::permission::Awaits;
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 
 /// A run.
 #[derive(Debug, Deserialize)]

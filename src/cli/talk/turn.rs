@@ -8,7 +8,7 @@ use super::run::{Approval, Run};
 use crate::cli::client::{Client, Failure, Following, Update};
 use crate::cli::json::some_word;
 use crate::domain::permission::Decision;
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 
 /// A run that a command follows.
 #[derive(Debug)]

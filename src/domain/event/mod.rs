@@ -11,13 +11,15 @@ use serde_json::value::RawValue;
 use super::context::Compaction;
 use super::fork::ForkedFrom;
 use super::ids::{EventId, RunId, SessionId};
+use super::limits::LimitKind;
 use super::message::Content;
 use super::note::Todo;
+use super::outcome::RunError;
 use super::output_schema::OutputError;
 use super::permission::{Decision, Permission, PermissionMode};
 use super::prefix::PrefixChange;
-use super::run::{LimitKind, RunError, StopReason};
 use super::sent_history::SentChange;
+use super::stop_reason::StopReason;
 use super::tool_error::{Handling, ToolErrorType};
 use super::usage::Usage;
 

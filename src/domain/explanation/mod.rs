@@ -12,8 +12,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::ids::RunId;
+use super::outcome::Outcome;
 use super::permission::Awaits;
-use super::run::{Outcome, RunStatus};
+use super::run_status::RunStatus;
 use super::tool::CallState;
 
 /// The interval at which every worker with a free slot searches for expired leases.

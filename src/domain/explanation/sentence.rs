@@ -1,8 +1,11 @@
 //! The sentence of an explanation.
 
 use super::{Facts, Latest, OpenCall, Wait, WaitsFor};
+use crate::domain::limits::LimitKind;
+use crate::domain::outcome::Outcome;
 use crate::domain::permission::Awaits;
-use crate::domain::run::{LimitKind, Outcome, RunStatus, StopReason};
+use crate::domain::run_status::RunStatus;
+use crate::domain::stop_reason::StopReason;
 use crate::domain::tool::CallState;
 
 impl Facts {

@@ -1,5 +1,7 @@
 use super::*;
-use crate::domain::run::{ErrorType, LimitKind, RunError, StopReason};
+use crate::domain::limits::LimitKind;
+use crate::domain::outcome::{ErrorType, RunError};
+use crate::domain::stop_reason::StopReason;
 
 /// Returns noon plus this many seconds.
 fn at(seconds: i64) -> Timestamp {

@@ -5,11 +5,15 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::domain::ids::{RunId, SessionId};
+use crate::domain::limits::LimitKind;
+use crate::domain::outcome::{Outcome, RunError};
 use crate::domain::output_schema::{OutputError, OutputVerdict};
 use crate::domain::pending_call::PendingCall;
-use crate::domain::run::{LimitKind, Outcome, Run, RunError, RunStatus, StopReason};
+use crate::domain::run::Run;
 use crate::domain::run_log::LoggedCall;
+use crate::domain::run_status::RunStatus;
 use crate::domain::source::Source;
+use crate::domain::stop_reason::StopReason;
 use crate::domain::sub_agent::SubAgentSummary;
 use crate::domain::usage::Usage;
 use crate::http::server::forwarded::link;

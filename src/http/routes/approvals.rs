@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 
 use crate::domain::pending_call::PendingCall;
 use crate::domain::permission::{Awaits, Decision};
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use crate::domain::string_enum::{optional_string_enum, string_enum};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};

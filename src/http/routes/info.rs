@@ -8,7 +8,7 @@ use axum::extract::State;
 use serde::Serialize;
 
 use super::MAX_LIMIT;
-use crate::domain::run::OnBusy;
+use crate::domain::run_options::OnBusy;
 use crate::http::auth::Caller;
 use crate::http::extract::body::MAX_BODY;
 use crate::http::extract::headers::MAX_WAIT;

@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use super::events::{StreamEvents, StreamHeaders};
 use super::paging::{Order, page_request, respond as respond_page};
 use crate::domain::event::Streamed;
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::headers::resume_after;

@@ -6,7 +6,7 @@ use super::decode::{BlockDelta, StreamEvent, decode};
 use super::raw_object::RawObject;
 use crate::domain::context::ReplyCompaction;
 use crate::domain::message::Content;
-use crate::domain::run::ModelStop;
+use crate::domain::stop_reason::ModelStop;
 use crate::domain::usage::Usage;
 use crate::model::input::as_input;
 use crate::model::{ModelError, Progress, Reply};

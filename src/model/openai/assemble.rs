@@ -7,7 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::calls::{Call, Calls};
 use super::decode::{Delta, StreamEvent, decode};
 use crate::domain::message::Content;
-use crate::domain::run::{ModelStop, Refusal};
+use crate::domain::stop_reason::{ModelStop, Refusal};
 use crate::domain::usage::Usage;
 use crate::model::input::as_input;
 use crate::model::{ModelError, Progress, Reply};

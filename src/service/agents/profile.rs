@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::domain::budget::Budget;
+use crate::domain::limits::Limits;
 use crate::domain::model::Effort;
 use crate::domain::model_options::ServiceTier;
 use crate::domain::permission::{PermissionMode, Rule};
-use crate::domain::run::Limits;
 use crate::domain::string_enum::optional_string_enum;
 use crate::service::client_tool::SessionTool;
 use crate::service::error::Error;

@@ -1,8 +1,9 @@
 //! The input of a message and its validation.
 
+use crate::domain::limits::Limits;
 use crate::domain::message::Content;
 use crate::domain::permission::PermissionMode;
-use crate::domain::run::{Limits, OnBusy, RunOptions};
+use crate::domain::run_options::{OnBusy, RunOptions};
 use crate::domain::tool::ToolChoice;
 use crate::service::client_tool::{ClientTool, definitions, problems};
 use crate::service::content::{ContentInput, parse};

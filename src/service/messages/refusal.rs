@@ -4,7 +4,8 @@ use sqlx::PgConnection;
 
 use super::MessagePost;
 use crate::domain::ids::RunId;
-use crate::domain::run::{OnBusy, RunStatus};
+use crate::domain::run_options::OnBusy;
+use crate::domain::run_status::RunStatus;
 use crate::service::error::Error;
 use crate::service::lookup::{find_run, newest_event};
 use crate::service::versions::check_version;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
 use crate::domain::budget::Budget;
-use crate::domain::run::Limits;
+use crate::domain::limits::Limits;
 use crate::service::Service;
 use crate::service::error::{Error, FieldError};
 

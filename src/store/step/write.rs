@@ -9,7 +9,7 @@ use crate::domain::claim::Fence;
 use crate::domain::event::Stamp;
 use crate::domain::ids::SessionId;
 use crate::domain::permission::PermissionMode;
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use crate::store::events::{Columns, encode};
 use crate::store::{StoreError, unreadable};
 

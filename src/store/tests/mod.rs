@@ -26,10 +26,13 @@ use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId, WorkerId};
 use crate::domain::message::{Content, Message, Role};
+use crate::domain::outcome::Outcome;
 use crate::domain::page::Slice;
 use crate::domain::permission::{Awaits, Decision};
-use crate::domain::run::{ModelStop, Outcome, RunOptions, RunStatus, StopReason};
+use crate::domain::run_options::RunOptions;
+use crate::domain::run_status::RunStatus;
 use crate::domain::session::Settings;
+use crate::domain::stop_reason::{ModelStop, StopReason};
 use crate::domain::tool::{CallState, ToolCall};
 use crate::domain::usage::Usage;
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::parts::{Hash, Output, hash, hash_of_line};
-use crate::domain::run::StopReason;
+use crate::domain::stop_reason::StopReason;
 use crate::domain::usage::Usage;
 
 /// The comparable part of an event's content.

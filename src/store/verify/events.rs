@@ -7,7 +7,7 @@ use super::body::Body;
 use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts};
 use super::parts::Output;
 use crate::domain::ids::RunId;
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use crate::domain::verification::{Invariant, Location};
 
 /// The events of one run.

@@ -9,7 +9,8 @@ use super::requests::RequestFacts;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::Role;
 use crate::domain::permission::Awaits;
-use crate::domain::run::{ModelStop, RunStatus};
+use crate::domain::run_status::RunStatus;
+use crate::domain::stop_reason::ModelStop;
 use crate::domain::tool::CallState;
 use crate::domain::usage::Usage;
 

@@ -7,7 +7,7 @@ use super::facts::{Facts, MessageFacts, RunFacts};
 use super::parts::CallResult;
 use crate::domain::ids::RunId;
 use crate::domain::message::Role;
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use crate::domain::verification::{Invariant, Location};
 
 /// The messages of a session, one after the other.

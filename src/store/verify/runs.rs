@@ -7,7 +7,7 @@ use super::body::Body;
 use super::facts::{CallFacts, Facts, RunFacts};
 use super::requests::cost;
 use crate::domain::ids::RunId;
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use crate::domain::usage::Usage;
 use crate::domain::verification::Invariant;
 

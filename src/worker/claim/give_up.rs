@@ -3,7 +3,9 @@
 use crate::domain::claim::Fence;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::SessionId;
-use crate::domain::run::{ErrorType, Outcome, RunError, RunStatus, StopReason};
+use crate::domain::outcome::{ErrorType, Outcome, RunError};
+use crate::domain::run_status::RunStatus;
+use crate::domain::stop_reason::StopReason;
 use crate::store::StoreError;
 use crate::store::claim::MAX_TAKEOVERS;
 use crate::store::give_up::give_up;

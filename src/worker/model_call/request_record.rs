@@ -6,9 +6,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ModelCalls, RequestInFlight};
 use crate::domain::budget::Measured;
+use crate::domain::outcome::RunError;
 use crate::domain::price::Price;
 use crate::domain::request::{RequestForm, RequestRecord, hexadecimal};
-use crate::domain::run::RunError;
 use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
 use crate::model::{Messages, Reply};

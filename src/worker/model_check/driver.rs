@@ -6,7 +6,7 @@ use super::rules::Rules;
 use super::state::{CALLS, Driver, EFFECT, Entry, Ledger, Next, State, WRITE};
 use super::store::Step;
 use crate::agent;
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
 use crate::store::claim::MAX_TAKEOVERS;
 use crate::worker::tool_round::ledger::{AfterCrash, after_crash};

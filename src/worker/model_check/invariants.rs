@@ -1,7 +1,7 @@
 //! The invariants that every state must satisfy.
 
 use super::state::{CALLS, Entry, Next, State};
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
 use crate::store::claim::MAX_TAKEOVERS;
 

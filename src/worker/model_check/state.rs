@@ -1,6 +1,6 @@
 //! The state of the model: the tables, the drivers, the effects outside, and the faults so far.
 
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
 
 /// The calls of the one reply that has calls: one pure, one checkable, one with effects.

@@ -2,7 +2,7 @@
 
 use super::rules::Rules;
 use super::state::{Driver, Entry, Ledger, Next, State};
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 
 /// The changes of a step, a model of [`crate::store::step::StepCommit`].
 #[derive(Debug, Clone, Copy, Default)]

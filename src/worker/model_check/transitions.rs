@@ -4,7 +4,7 @@ use super::driver::Work;
 use super::rules::Rules;
 use super::state::{Driver, EFFECT, Entry, Faults, Next, State};
 use super::store::Processes;
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 
 /// The name of a transition, and the state after it.
 pub(super) type Transition = (&'static str, State);

@@ -6,7 +6,7 @@ use super::signals::Signals;
 use super::stop_cause::StopCause;
 use crate::domain::claim::Claimed;
 use crate::domain::ids::{RunId, SessionId};
-use crate::domain::run::Limits;
+use crate::domain::limits::Limits;
 use crate::domain::session::Settings;
 use crate::model::Head;
 use crate::store::StoreError;

@@ -5,8 +5,9 @@ use super::stop_cause::StopCause;
 use crate::agent::Finish;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::Message;
+use crate::domain::outcome::Outcome;
 use crate::domain::output_schema::OutputVerdict;
-use crate::domain::run::{Outcome, Refusal, StopReason};
+use crate::domain::stop_reason::{Refusal, StopReason};
 use crate::tools::without_nul;
 
 /// The outcome of a run whose last message is this one.

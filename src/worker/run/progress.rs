@@ -6,7 +6,7 @@ use super::context::RunContext;
 use super::stop_cause::StopCause;
 use crate::agent::{AgentLoop, Bounds, Step};
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::run::LimitKind;
+use crate::domain::limits::LimitKind;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::{Spent, Usage};
 

@@ -2,7 +2,7 @@
 
 use sqlx::Connection as _;
 
-use crate::domain::run::RunStatus;
+use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
 use crate::store::runs::Cancellation;
 use crate::store::sub_agents::{StoppedSubAgent, stop};

@@ -4,7 +4,7 @@ use super::SubAgents;
 use super::relay::Relay;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId};
-use crate::domain::run::RunOptions;
+use crate::domain::run_options::RunOptions;
 use crate::domain::sub_agent::{Share, StartedSubAgent, SubAgent, Task};
 use crate::domain::tool::{CallState, ToolCall};
 use crate::faults::{self, Point};

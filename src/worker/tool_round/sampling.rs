@@ -7,8 +7,8 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 
 use crate::domain::request::{RequestForm, RequestRecord};
-use crate::domain::run::ModelStop;
 use crate::domain::sampling::SamplingRequest;
+use crate::domain::stop_reason::ModelStop;
 use crate::domain::tool::ToolChoice;
 use crate::model::{Messages, ModelError, Reply, Request};
 use crate::store::step::StepCommit;

@@ -4,7 +4,7 @@
 use super::plan::{HeldCall, ToolRound};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::permission::Awaits;
-use crate::domain::run::StopReason;
+use crate::domain::stop_reason::StopReason;
 use crate::domain::tool::{CallState, ToolCall};
 use crate::faults::{self, Point};
 use crate::store::step::{CallRecord, NewWait, StepCommit};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
-use twostep::domain::run::OnBusy;
+use twostep::domain::run_options::OnBusy;
 
 use crate::runs::cancelling;
 use crate::support::{Session, Setup, TestApp, hangs_first, machine, problem};

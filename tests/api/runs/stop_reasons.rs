@@ -1,8 +1,8 @@
 //! Every reason for which the model stops has one outcome, one event, and a session that goes on.
 
 use serde_json::{Value, json};
+use twostep::domain::limits::Limits;
 use twostep::domain::price::Price;
-use twostep::domain::run::Limits;
 
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{SYSTEM, Setup, TestApp, calls, replies, says};
+use twostep::domain::limits::Limits;
 use twostep::domain::price::Price;
-use twostep::domain::run::Limits;
 
 fn texts(events: &[Value], kind: &str) -> Vec<String> {
     events

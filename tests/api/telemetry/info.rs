@@ -1,7 +1,7 @@
 //! What the service tells of itself.
 
 use serde_json::{Value, json};
-use twostep::domain::run::OnBusy;
+use twostep::domain::run_options::OnBusy;
 
 use crate::support::{Setup, TestApp, asks, keys_needed};
 

@@ -4,8 +4,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::domain::limits::Limits;
 use crate::domain::permission::{Decision, PermissionMode};
-use crate::domain::run::{Limits, OnBusy};
+use crate::domain::run_options::OnBusy;
 use crate::domain::string_enum::{optional_string_enum, string_enum};
 use crate::domain::tool::ToolChoice;
 use crate::http::extract::idempotency::canonical;

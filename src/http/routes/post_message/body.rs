@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::domain::limits::Limits;
 use crate::domain::permission::PermissionMode;
-use crate::domain::run::{Limits, OnBusy};
+use crate::domain::run_options::OnBusy;
 use crate::domain::string_enum::optional_string_enum;
 use crate::domain::tool::ToolChoice;
 use crate::service::client_tool::ClientTool;

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::domain::media::with_placeholders;
 use crate::domain::message::{BadContent, Content};
-use crate::domain::run::{ModelStop, Refusal, StopReason};
+use crate::domain::stop_reason::{ModelStop, Refusal, StopReason};
 use crate::domain::tool::ToolCall;
 use crate::service::content::{Block, ContentInput, parse};
 use crate::service::error::FieldError;

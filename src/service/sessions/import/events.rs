@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{BadContent, Content, View};
-use crate::domain::run::StopReason;
+use crate::domain::stop_reason::StopReason;
 use crate::domain::tool::ToolCall;
 
 /// The events of a reply: its thinking, and its text.

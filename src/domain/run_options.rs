@@ -1,0 +1,60 @@
+//! Options of a message for its run.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::limits::Limits;
+use super::permission::PermissionMode;
+use super::tool::{ToolChoice, defined_names};
+use super::trace::Trace;
+
+/// The treatment of a message for a busy session: a run is live, or messages are queued.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum OnBusy {
+    /// Queue the message.
+    #[default]
+    Queue,
+    /// Reject the message with a conflict.
+    Reject,
+    /// Cancel the live run and queue the message.
+    Interrupt,
+}
+
+/// The options of a message for its run, stored with the run.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct RunOptions {
+    /// Limits of the run.
+    #[serde(default)]
+    pub limits: Limits,
+    /// The tool choice of round 1.
+    #[serde(default)]
+    pub tool_choice: ToolChoice,
+    /// The definitions of the tools that the client runs in this run only, as an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Box<RawValue>>,
+    /// The permission mode of the session, from this message on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission_mode: Option<PermissionMode>,
+    /// The trace context of the request that posted the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
+}
+
+impl RunOptions {
+    /// Returns the names of the tools that the client runs in this run only.
+    pub fn tool_names(&self) -> Vec<String> {
+        self.tools.as_deref().map(defined_names).unwrap_or_default()
+    }
+}

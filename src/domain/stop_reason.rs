@@ -1,0 +1,117 @@
+//! Stop reasons of the model and of runs.
+
+use serde::{Deserialize, Serialize};
+
+use super::budget::{Scope, Unit};
+
+/// The model's own reason to stop (`stop_reason` of its reply).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelStop {
+    /// The answer is finished.
+    EndTurn,
+    /// The reply asks for tool calls.
+    ToolUse,
+    /// The output budget is used up.
+    MaxTokens,
+    /// The model wrote a stop sequence of the session.
+    StopSequence,
+    /// The model provider paused its server-side tool loop; the request is sent again to resume it.
+    PauseTurn,
+    /// A classifier declined.
+    Refusal,
+    /// The provider compacted the conversation; the request is sent again to continue.
+    Compaction,
+    /// The context is full.
+    ModelContextWindowExceeded,
+    /// A reason that this version does not know.
+    Other(String),
+}
+
+impl ModelStop {
+    /// The value on the wire.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::ToolUse => "tool_use",
+            Self::MaxTokens => "max_tokens",
+            Self::StopSequence => "stop_sequence",
+            Self::PauseTurn => "pause_turn",
+            Self::Refusal => "refusal",
+            Self::Compaction => "compaction",
+            Self::ModelContextWindowExceeded => "model_context_window_exceeded",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+impl ModelStop {
+    /// Returns `true` if the model continues from its own reply, without a new user message.
+    pub fn continues_reply(&self) -> bool {
+        matches!(self, Self::PauseTurn | Self::Compaction)
+    }
+}
+
+impl From<&str> for ModelStop {
+    fn from(word: &str) -> Self {
+        match word {
+            "end_turn" => Self::EndTurn,
+            "tool_use" => Self::ToolUse,
+            "max_tokens" => Self::MaxTokens,
+            "stop_sequence" => Self::StopSequence,
+            "pause_turn" => Self::PauseTurn,
+            "refusal" => Self::Refusal,
+            "compaction" => Self::Compaction,
+            "model_context_window_exceeded" => Self::ModelContextWindowExceeded,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+}
+
+/// The reason why a run, and with it its session, became idle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model finished its answer.
+    EndTurn,
+    /// The model wrote a stop sequence of the session.
+    StopSequence,
+    /// The answer is truncated at the output budget.
+    MaxTokens,
+    /// The answer is truncated at the end of the context window.
+    ModelContextWindowExceeded,
+    /// The model declined; its draft was discarded.
+    Refusal(Refusal),
+    /// The model stopped for a reason that this version does not know.
+    Unknown {
+        /// The model's stop reason.
+        model_stop_reason: String,
+    },
+    /// The model was unreachable or refused the request, after all retries.
+    RetriesExhausted,
+    /// A budget does not allow the next request.
+    BudgetExceeded {
+        /// The owner of the budget.
+        scope: Scope,
+        /// The unit of the budget.
+        unit: Unit,
+    },
+    /// The client cancelled the run.
+    Cancelled,
+    /// The run waits for the client and continues when these calls are answered.
+    RequiresAction {
+        /// The ids of the events that announced the calls.
+        event_ids: Vec<String>,
+    },
+}
+
+/// The model's reason for a refusal, as far as the model gives one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default)]
+pub struct Refusal {
+    /// The classifier's category, such as `cyber` or `bio`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// An explanation for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<String>,
+}
