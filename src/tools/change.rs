@@ -1,4 +1,5 @@
-//! Changes of one file: planned by a tool, made here, and told by the file whether they happened.
+//! Changes of one file. A tool plans the change; this module makes it, and compares hashes to
+//! determine whether it happened.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::{FileChange, Output, ToolContext, ToolError};
 use crate::domain::note::Note;
 use crate::tools::builtin::blocking;
 
-/// Makes a planned change, if the file is still as it was when the change was planned.
+/// Makes a planned change. Fails if the file has changed since the change was planned.
 pub(super) async fn apply(context: &ToolContext, change: FileChange) -> Result<Output, ToolError> {
     let context = context.clone();
     blocking(move || {
@@ -19,8 +20,9 @@ pub(super) async fn apply(context: &ToolContext, change: FileChange) -> Result<O
         let is_as_planned = || workspace.hash(&path).is_ok_and(|now| now == before);
         let (mut lock, mut is_late) = (None, !is_as_planned());
         if !is_late {
-            // Nobody else replaces the file between the last look at it and its change. One that is
-            // not there cannot be locked; the write then replaces none.
+            // The lock prevents other writers from replacing the file between the last comparison
+            // and the write. A file that does not exist cannot be locked; the write then fails if
+            // another process has created it.
             let may_finish = || {
                 lock = workspace.lock(&path).ok();
                 is_late = !is_as_planned();
@@ -41,8 +43,8 @@ pub(super) async fn apply(context: &ToolContext, change: FileChange) -> Result<O
     .await
 }
 
-/// What a file is now, for a call that may have begun to change it; none if that cannot be told.
-/// To look also clears away what dead attempts left unfinished.
+/// Returns the current hash of a file that a call may have started to change. Returns `None` if the
+/// hash cannot be determined. Also removes the temporary files of earlier attempts.
 pub async fn file_hash(context: &ToolContext, path: &str) -> Option<Option<Vec<u8>>> {
     let (context, path) = (context.clone(), path.to_owned());
     let look = move || {
@@ -52,14 +54,15 @@ pub async fn file_hash(context: &ToolContext, path: &str) -> Option<Option<Vec<u
     blocking(look).await.ok()
 }
 
-/// How long the shortest diff is looked for.
+/// The time limit for finding the shortest diff.
 const DIFF_WITHIN: Duration = Duration::from_millis(500);
-/// Bytes of a file that is compared, before and after: of each line there is a record.
+/// The largest file, in bytes, that is compared. The limit applies before and after the change,
+/// because the comparison allocates a record for each line.
 const MAX_COMPARED: usize = 1024 * 1024;
-/// The longest diff that is shown.
+/// The maximum length of a diff, in bytes.
 const MAX_DIFF: usize = 64 * 1024;
 
-/// What a planned change would change, as a unified diff; none of a file that is too large.
+/// Returns a planned change as a unified diff. Returns `None` if the file is too large.
 pub(super) async fn diff(context: &ToolContext, change: FileChange) -> Option<String> {
     let workspace = context.workspace.clone();
     let compare = move || {
@@ -96,7 +99,7 @@ mod tests {
     use crate::tools::workspace::Workspace;
 
     #[tokio::test]
-    async fn a_file_that_somebody_changed_after_the_plan_is_left_alone() {
+    async fn a_file_that_changed_after_the_plan_is_not_overwritten() {
         let folder = TempDir::new().unwrap();
         let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
         let file = folder.path().join("a.txt");
@@ -115,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_diff_of_a_file_of_another_encoding_is_of_its_text() {
+    async fn the_diff_of_a_utf_16_file_compares_decoded_text() {
         let folder = TempDir::new().unwrap();
         let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
         let utf16 = |text: &str| -> Vec<u8> {
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_too_large_is_not_compared() {
+    async fn a_file_that_exceeds_the_limit_is_not_compared() {
         let folder = TempDir::new().unwrap();
         let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
         let diff_of = async |length: usize| {

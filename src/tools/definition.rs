@@ -1,11 +1,11 @@
-//! What a tool must be for a model to take it.
+//! Requirements on the name and the schema of a tool.
 
 use jsonschema::Validator;
 use serde_json::Value;
 
 use super::BadTool;
 
-/// Checks the name and the schema of a tool, whoever runs it.
+/// Checks the name and the schema of a tool of any origin, and compiles the schema.
 pub fn check_definition(name: &str, input_schema: &Value) -> Result<Validator, BadTool> {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_legal) {

@@ -1,8 +1,8 @@
-//! What becomes of a change that could not be planned or made in time: a simpler tool is advised,
-//! or, where the operator wants it, used at once.
+//! Fallback for a change that is not planned or made before its deadline. By default the error
+//! recommends a simpler tool. If the operator enables it, the service uses the simpler tool itself.
 //!
-//! Whoever did not answer in time may have changed the file all the same. So the file is looked at
-//! before anything else is tried; and only a timeout is a reason to try anything else.
+//! A call that timed out may still have changed the file. Therefore the service reads the file
+//! before it tries another tool, and tries another tool only after a timeout.
 
 use std::sync::Arc;
 
@@ -15,58 +15,60 @@ use super::workspace::hash;
 use super::{FileChange, Output, Registry, ToolContext, ToolError};
 use crate::domain::note::Note;
 
-/// What to do when a tool did not change a file in time.
+/// The fallback of a tool that did not change a file before its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fallback {
-    /// The tool that does less at a time.
+    /// The simpler tool.
     pub simpler: &'static str,
-    /// Whether the service tries it by itself.
+    /// If set, the service calls the simpler tool without a request of the model.
     pub is_automatic: bool,
 }
 
-/// A change that is being made, as far as it takes to recognise it.
+/// The attributes by which a change in progress is recognized in the file.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct ExpectedChange {
     path: String,
     after: Vec<u8>,
     result: String,
 }
 
-/// What a call wants done to a file.
-struct Wish {
+/// The edits that a call requests for a file.
+struct EditRequest {
     file_path: String,
     edits: Vec<Edit>,
 }
 
-/// What a fresh look at the file says of a wish.
-enum Looked {
-    /// It is done.
-    Landed(FileChange),
-    /// It is not; this would be the text.
-    Open(String),
+/// The state of a requested edit in the current file.
+enum EditState {
+    /// The file already contains the edit.
+    Applied(FileChange),
+    /// The file does not contain the edit. The value is the text after the edit.
+    Pending(String),
 }
 
 impl Registry {
-    /// What to recognise a change by, if somebody will look.
-    pub(super) fn wanted(&self, name: &str, change: &FileChange) -> Option<Wanted> {
+    /// Returns the attributes by which `look_again` recognizes a change. Returns `None` if the tool
+    /// has no automatic fallback.
+    pub(super) fn wanted(&self, name: &str, change: &FileChange) -> Option<ExpectedChange> {
         let FileChange { path, content, result, .. } = change;
         let is_wanted = self.fallback(name)?.is_automatic;
-        let wanted = || Wanted { path: path.clone(), after: hash(content), result: result.clone() };
+        let wanted =
+            || ExpectedChange { path: path.clone(), after: hash(content), result: result.clone() };
         is_wanted.then(wanted)
     }
 
-    /// Looks at a file whose change was not made in time.
+    /// Reads a file whose change timed out, and returns success if the change has been made.
     pub(super) async fn look_again(
         &self,
         context: &ToolContext,
         name: &str,
-        wanted: Option<Wanted>,
+        wanted: Option<ExpectedChange>,
         timeout: &str,
     ) -> Result<Output, ToolError> {
-        if let Some(Wanted { path, after, result }) = wanted {
+        if let Some(ExpectedChange { path, after, result }) = wanted {
             let (workspace, plain) = (context.workspace.clone(), path.clone());
-            let look = async |_: &ToolContext| blocking(move || workspace.hash(&plain)).await;
-            match self.in_time(context, name, look).await {
+            let read = async |_: &ToolContext| blocking(move || workspace.hash(&plain)).await;
+            match self.in_time(context, name, read).await {
                 Ok(Some(now)) if now == after => {
                     let text = format!("{timeout}, but the change has been made. {result}");
                     return Ok(Output::from(text).with(Note::Seen { path, hash: after }));
@@ -78,7 +80,7 @@ impl Registry {
         Err(self.too_late(name, timeout))
     }
 
-    /// Plans a change again that was not planned in time, in a simpler way.
+    /// Plans a change with a simpler tool after planning timed out.
     pub(super) async fn plan_again(
         &self,
         context: &ToolContext,
@@ -87,20 +89,23 @@ impl Registry {
         timeout: &str,
     ) -> Result<FileChange, ToolError> {
         let is_automatic = self.fallback(name).is_some_and(|fallback| fallback.is_automatic);
-        let Some(wish) = Wish::of(name, input).filter(|_| is_automatic) else {
+        let Some(request) = EditRequest::of(name, input).filter(|_| is_automatic) else {
             return Err(self.too_late(name, timeout));
         };
-        let wish = Arc::new(wish);
-        let edit = async |context: &ToolContext| safe_edit(context, &wish).await;
+        let request = Arc::new(request);
+        let edit = async |context: &ToolContext| safe_edit(context, &request).await;
         let content = match self.in_time(context, name, edit).await {
             Err(ToolError::Timeout(_)) => return Err(self.too_late(name, timeout)),
-            Ok(Looked::Landed(change)) => {
-                return Ok(told(change, &format!("{timeout}, but the change has been made.")));
+            Ok(EditState::Applied(change)) => {
+                return Ok(prefix_result(
+                    change,
+                    &format!("{timeout}, but the change has been made."),
+                ));
             }
-            Ok(Looked::Open(content)) => content,
+            Ok(EditState::Pending(content)) => content,
             Err(error) => return Err(error),
         };
-        for (simpler, input) in wish.simpler(name, content)? {
+        for (simpler, input) in request.simpler(name, content)? {
             if self.fallback_of(simpler).is_none() {
                 continue;
             }
@@ -110,7 +115,7 @@ impl Registry {
                     let how = format!(
                         "{timeout}, and the change had not been made; {simpler} was used instead."
                     );
-                    return planned.map(|change| told(change, &how));
+                    return planned.map(|change| prefix_result(change, &how));
                 }
             }
         }
@@ -121,7 +126,7 @@ impl Registry {
         self.tool(name)?.fallback()
     }
 
-    /// The name of a tool that may be used in the place of another.
+    /// Returns the name of the simpler tool if it is registered.
     fn fallback_of(&self, simpler: &'static str) -> Option<&'static str> {
         self.tool(simpler).map(|_| simpler)
     }
@@ -138,7 +143,7 @@ impl Registry {
     }
 }
 
-impl Wish {
+impl EditRequest {
     fn of(name: &str, input: &RawValue) -> Option<Self> {
         if name == multi_edit::NAME {
             let input: multi_edit::Input = serde_json::from_str(input.get()).ok()?;
@@ -152,7 +157,7 @@ impl Wish {
         None
     }
 
-    /// The same by other tools, the one that changes least first.
+    /// Returns equivalent calls of simpler tools, the smallest change first.
     fn simpler(
         &self,
         name: &str,
@@ -173,49 +178,56 @@ impl Wish {
     }
 }
 
-fn told(change: FileChange, how: &str) -> FileChange {
+fn prefix_result(change: FileChange, how: &str) -> FileChange {
     FileChange { result: format!("{how} {}", change.result), ..change }
 }
 
-/// Reads the file, and then edits what it says now. A file that is not there is not read.
-async fn safe_edit(context: &ToolContext, wish: &Arc<Wish>) -> Result<Looked, ToolError> {
-    let current = Current::find(context, &wish.file_path).await?;
+/// Reads the file and applies the edits to its current text. A new file requires no earlier read.
+async fn safe_edit(
+    context: &ToolContext,
+    request: &Arc<EditRequest>,
+) -> Result<EditState, ToolError> {
+    let current = Current::find(context, &request.file_path).await?;
     let seen = context.seen.hash(&current.path).await?;
-    let wish = Arc::clone(wish);
+    let request = Arc::clone(request);
     blocking(move || {
         if current.before.is_some() && current.before != seen {
-            return match landed(&current, &wish, seen.as_ref()) {
-                Some(change) => Ok(Looked::Landed(change)),
+            return match applied_change(&current, &request, seen.as_ref()) {
+                Some(change) => Ok(EditState::Applied(change)),
                 None if seen.is_none() => Err(ToolError::ReadRequired(NOT_READ.to_owned())),
                 None => Err(ToolError::ReadRequired(CHANGED.to_owned())),
             };
         }
-        current.check_exact(&wish.file_path)?;
-        apply_all(&current.file.text, &wish.edits).map(Looked::Open)
+        current.check_exact(&request.file_path)?;
+        apply_all(&current.file.text, &request.edits).map(EditState::Pending)
     })
     .await
 }
 
-/// The change that has been made already, if the file is what the edits make of the one that the
-/// model has seen: taken back they lead to that one, to the byte.
-fn landed(current: &Current, wish: &Wish, seen: Option<&Vec<u8>>) -> Option<FileChange> {
+/// Returns the change if the file already contains it. The check reverts the edits and compares the
+/// hash of the result with the hash of the file that the model has read.
+fn applied_change(
+    current: &Current,
+    request: &EditRequest,
+    seen: Option<&Vec<u8>>,
+) -> Option<FileChange> {
     let Current { path, before, file } = current;
     if !file.is_exact() {
         return None;
     }
     let earlier = if let Some(seen) = seen {
-        let undone: Vec<Edit> = wish.edits.iter().rev().map(Edit::undone).collect();
+        let undone: Vec<Edit> = request.edits.iter().rev().map(Edit::undone).collect();
         let earlier = apply_all(&file.text, &undone).ok()?;
         (hash(&file.bytes_of(&earlier)) == *seen).then_some(earlier)?
     } else {
-        let made = apply_all("", &wish.edits).ok()?;
+        let made = apply_all("", &request.edits).ok()?;
         (made == file.text).then(String::new)?
     };
     Some(FileChange {
         path: path.clone(),
         before: before.clone(),
         content: file.bytes_of(&file.text),
-        result: updated(&wish.file_path, &earlier, &file.text),
+        result: updated(&request.file_path, &earlier, &file.text),
     })
 }
 

@@ -1,4 +1,4 @@
-//! The lease of a run as its tools see it: they check it before they write.
+//! The lease of a run, which tools check before they write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::domain::claim::LEASE_TRUSTED_FOR;
 pub struct LeaseClock(Arc<AtomicU64>);
 
 impl Default for LeaseClock {
-    /// Renewed now.
+    /// A clock whose leases were renewed at this moment.
     fn default() -> Self {
         let clock = Self(Arc::default());
         clock.renewed(since_boot());

@@ -1,4 +1,4 @@
-//! Tools: what the model may ask for, each one schema and one function in one file.
+//! The tools that the model may call. Each tool is one schema and one function in one file.
 
 pub mod builtin;
 mod caller;
@@ -57,58 +57,61 @@ use workspace::{Draft, Workspace};
 
 /// A tool.
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
-    /// The name that the model uses: at most 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`.
+    /// The name by which the model calls the tool: at most 64 characters of `a-z`, `A-Z`, `0-9`,
+    /// `_` and `-`.
     fn name(&self) -> &str;
 
-    /// When to use it, what it returns, what not to use it for.
+    /// The description that the model reads: the purpose of the tool, its result and its limits.
     fn description(&self) -> &str;
 
-    /// The JSON Schema of its input, an object.
+    /// The JSON Schema of the input, which is an object.
     fn input_schema(&self) -> Value;
 
-    /// What it may do to the world.
+    /// The class of side effects that a call may have.
     fn class(&self) -> ToolClass;
 
-    /// How long it usually takes.
+    /// The usual duration of a call.
     fn timing(&self) -> ToolTiming;
 
-    /// How long a call may take.
+    /// The maximum duration of a call.
     fn deadline(&self, input: &RawValue) -> Duration;
 
-    /// Whether calls of it may run beside others of their round.
+    /// Returns whether a call may run concurrently with other calls of the same round.
     fn runs_in_parallel(&self) -> bool;
 
-    /// How the model is told of failures.
+    /// The format of error texts for the model.
     fn error_style(&self) -> ErrorStyle;
 
-    /// What to do when a change could not be planned or made in time.
+    /// The fallback for a change that is not planned or made before its deadline.
     fn fallback(&self) -> Option<Fallback>;
 
-    /// In what confinement its calls run, if they are programs.
+    /// The name of the sandbox in which calls run. `None` if the tool runs no program.
     fn sandbox(&self) -> Option<&'static str> {
         None
     }
 
-    /// The address that a call visits, if the model may make one up: whoever is there learns what
-    /// the model has put into it.
+    /// The URL that a call requests, for tools whose URL the model chooses. The server behind the
+    /// URL receives everything that the model puts into it, so the permission policy checks the
+    /// URL.
     fn visits(&self, _input: &RawValue) -> Option<String> {
         None
     }
 
-    /// What a sub-agent is to do; none where the call starts none.
+    /// The task that the call gives to a sub-agent. `None` if the call starts no sub-agent.
     fn task(&self, _input: &RawValue) -> Option<Task> {
         None
     }
 
-    /// Does it. The input has passed the schema. Checkable tools plan a change instead.
+    /// Executes a call. The input is valid against the schema. Tools of the class `Checkable` plan
+    /// a change instead.
     fn call<'a>(
         &'a self,
         context: &'a ToolContext,
         input: &'a RawValue,
     ) -> BoxFuture<'a, Result<Output, ToolError>>;
 
-    /// The change of one file that a call comes to, which is then made for it. Only for checkable
-    /// tools.
+    /// Plans the change of one file, which the caller then makes. Only for tools of the class
+    /// `Checkable`.
     fn plan<'a>(
         &'a self,
         context: &'a ToolContext,
@@ -116,31 +119,31 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<FileChange, ToolError>>;
 }
 
-/// What a call knows of its surroundings. Two calls never see each other.
+/// The context of one call. It gives a call no access to other calls.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
     /// The session's files.
     pub workspace: Workspace,
-    /// Fires when nobody waits for the call any more.
+    /// Is cancelled when the caller no longer waits for the call.
     pub stop: CancellationToken,
     /// The lease under which the call runs.
     pub lease: LeaseClock,
-    /// The model's id of the call; empty where there is none yet.
+    /// The ID that the model gave to the call; empty if there is none.
     pub tool_use_id: String,
     /// The claim under which the call runs.
     pub claim: Fence,
-    /// The files that the model has seen.
+    /// The files that the model has read.
     pub seen: SeenFiles,
-    /// The mode that follows on an approved plan; none outside of plan mode.
+    /// The permission mode after an approved plan. `None` outside of plan mode.
     pub after_plan: Option<PermissionMode>,
-    /// On whose behalf the call is made.
+    /// The owner of the session that the call belongs to.
     pub caller: Caller,
-    /// The way to the model.
+    /// Access to the session's model, for tools that request a completion.
     pub model: ModelAccess,
 }
 
 impl ToolContext {
-    /// The surroundings of a call that belongs to no run.
+    /// Returns the context of a call that belongs to no run.
     #[must_use]
     pub fn alone(workspace: Workspace) -> Self {
         Self {
@@ -156,50 +159,51 @@ impl ToolContext {
         }
     }
 
-    /// The surroundings of one call.
+    /// Returns the context of one call of the same run.
     #[must_use]
     pub fn of_call(&self, tool_use_id: &str) -> Self {
         Self { tool_use_id: tool_use_id.to_owned(), ..self.clone() }
     }
 
-    /// What the call calls a file that is not finished.
+    /// Returns the name of the temporary file that the call writes before it replaces a file.
     pub fn draft(&self) -> Draft {
         Draft::new(self.claim, &self.tool_use_id)
     }
 
-    /// Whether a change that is ready may still be made.
+    /// Returns whether a prepared change may still be made: the lease is valid, and the call is not
+    /// cancelled.
     pub fn may_change(&self) -> bool {
         self.lease.is_fresh() && !self.stop.is_cancelled()
     }
 }
 
-/// What a tool returns: what the model reads, and what the session remembers.
+/// The result of a tool: the text for the model, and the notes and sources that the session stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
-    /// What the model reads.
+    /// The text that the model reads.
     pub text: String,
-    /// What is stored together with it.
+    /// Notes that are stored in the same transaction as the result.
     pub notes: Vec<Note>,
-    /// What it rests on, for those who read the answer.
+    /// The sources of the result, shown to users together with the model's answer.
     pub sources: Vec<Source>,
 }
 
 impl Output {
-    /// A value as its JSON text.
+    /// Serializes a value as JSON.
     pub fn json<T: Serialize>(value: &T) -> Result<Self, ToolError> {
         serde_json::to_string(value)
             .map(Self::from)
             .map_err(|error| ToolError::Failed(format!("the result cannot be written: {error}")))
     }
 
-    /// The same, with something to remember.
+    /// Adds a note.
     #[must_use]
     pub fn with(mut self, note: Note) -> Self {
         self.notes.push(note);
         self
     }
 
-    /// The same, with what it rests on.
+    /// Sets the sources.
     #[must_use]
     pub fn resting_on(mut self, sources: Vec<Source>) -> Self {
         self.sources = sources;
@@ -213,20 +217,21 @@ impl From<String> for Output {
     }
 }
 
-/// A change of one file, planned. It is made only if the file is then still as it was.
+/// A planned change of one file. It is made only if the file still has the content that the plan
+/// expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
-    /// The file, relative to the workspace in its plainest form.
+    /// The normalized path of the file, relative to the workspace.
     pub path: String,
-    /// SHA-256 before; none if there is no file.
+    /// The SHA-256 of the file before the change. `None` if the file does not exist.
     pub before: Option<Vec<u8>>,
-    /// The whole file after the change.
+    /// The complete content of the file after the change.
     pub content: Vec<u8>,
-    /// What the model reads when the change has happened.
+    /// The text that the model reads after the change.
     pub result: String,
 }
 
-/// How the model is told of failures.
+/// The format of error texts for the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorStyle {
     /// `Error: ...`
@@ -236,7 +241,7 @@ pub enum ErrorStyle {
 }
 
 impl ErrorStyle {
-    /// What the model reads of a failure.
+    /// Formats an error text for the model.
     pub fn told(self, text: &str) -> String {
         match self {
             Self::Plain => format!("Error: {text}"),
@@ -245,31 +250,31 @@ impl ErrorStyle {
     }
 }
 
-/// Why a call failed. The text is for the model: it says what to do differently.
+/// The reason why a call failed. The text is for the model and states the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
-    /// The input means nothing here.
+    /// The input is invalid.
     #[error("{0}")]
     Invalid(String),
     /// The call failed.
     #[error("{0}")]
     Failed(String),
-    /// The file has to be read first.
+    /// The model has to read the file before it changes it.
     #[error("{0}")]
     ReadRequired(String),
-    /// It took too long, and may have happened.
+    /// The call exceeded its deadline. Its effect may have happened.
     #[error("{0}")]
     Timeout(String),
-    /// Who was asked gave no answer.
+    /// The remote server did not respond.
     #[error("{0}")]
     NoResponse(String),
-    /// Who was to be asked could not be reached.
+    /// The remote server could not be reached.
     #[error("{0}")]
     Network(String),
 }
 
 impl ToolError {
-    /// The type that clients and the ledger are told.
+    /// The error type that clients receive and the ledger stores.
     pub const fn error_type(&self) -> Option<ToolErrorType> {
         match self {
             Self::Invalid(_) => Some(ToolErrorType::ValidationError),

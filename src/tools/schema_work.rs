@@ -1,24 +1,26 @@
-//! What it would take to check an input against a schema. Schemas come from strangers, and one of a
-//! few hundred bytes whose references double at each step takes years: nobody could end that.
+//! Upper bound for the cost of validating an input against a schema. Schemas come from untrusted
+//! servers. A schema of a few hundred bytes whose references double at each level takes years to
+//! validate, and a running validation cannot be cancelled.
 
 use serde_json::{Map, Value};
 
-/// Places of the schema that are looked at, each as often as it is.
+/// The maximum number of schema locations that one validation visits, with repetitions.
 const MAX_STEPS: usize = 500_000;
-/// Places that are looked at within each other.
+/// The maximum nesting depth of visited locations.
 const MAX_DEPTH: usize = 500;
-/// What a pattern counts for, and one that may have to go back.
+/// The cost of a regular expression match, without and with backtracking.
 const PATTERN: usize = 10;
 const PATTERN_THAT_GOES_BACK: usize = 5_000;
 
-/// Whether an input can be checked in good time. More is counted than a validator does, never less.
+/// Returns whether the validation cost is within the limits. The estimate is never less than the
+/// work of the validator.
 pub(in crate::tools) fn is_bounded(schema: &Value, input: &Value) -> bool {
     let mut walk = Walk { root: schema, steps: 0, depth: 0 };
-    walk.look(schema, input, None).is_ok()
+    walk.visit(schema, input, None).is_ok()
 }
 
-/// It would take too much, or nobody can tell.
-struct TooMuch;
+/// The cost exceeds the limit or cannot be estimated.
+struct LimitExceeded;
 
 struct Walk<'a> {
     root: &'a Value,
@@ -26,7 +28,7 @@ struct Walk<'a> {
     depth: usize,
 }
 
-/// The references by which a place of the input was come to, the last one first.
+/// The references that lead to the current input location, the most recent first.
 #[derive(Clone, Copy)]
 struct Open<'s, 'a> {
     schema: &'a Value,
@@ -40,31 +42,31 @@ impl Open<'_, '_> {
 }
 
 impl<'a> Walk<'a> {
-    fn look(
+    fn visit(
         &mut self,
         schema: &'a Value,
         input: &Value,
         open: Option<&Open<'_, 'a>>,
-    ) -> Result<(), TooMuch> {
+    ) -> Result<(), LimitExceeded> {
         self.step(1)?;
         let Some(keywords) = schema.as_object() else { return Ok(()) };
-        // References would not mean what they say here.
+        // A nested `$id` changes the base URI of the references below it.
         if self.depth > 0 && keywords.get("$id").is_some_and(Value::is_string) {
-            return Err(TooMuch);
+            return Err(LimitExceeded);
         }
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(TooMuch);
+            return Err(LimitExceeded);
         }
-        // What is left over is found out by looking at all the rest once more.
+        // `unevaluated…` keywords require a second evaluation of all other keywords.
         let has_rest = keywords.keys().any(|key| key.starts_with("unevaluated"));
         for (keyword, said) in keywords {
             for _ in 0..=usize::from(has_rest) {
-                self.look_here(keyword, said, input, open)?;
+                self.visit_in_place(keyword, said, input, open)?;
             }
             match input {
-                Value::Object(members) => self.look_at_members(keyword, said, members)?,
-                Value::Array(elements) => self.look_at_elements(keyword, said, elements)?,
+                Value::Object(members) => self.visit_members(keyword, said, members)?,
+                Value::Array(elements) => self.visit_elements(keyword, said, elements)?,
                 Value::String(text) if keyword == "pattern" => {
                     self.step(text.len() / 100 + said.as_str().map_or(0, pattern))?;
                 }
@@ -75,104 +77,105 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn step(&mut self, steps: usize) -> Result<(), TooMuch> {
+    fn step(&mut self, steps: usize) -> Result<(), LimitExceeded> {
         self.steps = self.steps.saturating_add(steps);
-        if self.steps > MAX_STEPS { Err(TooMuch) } else { Ok(()) }
+        if self.steps > MAX_STEPS { Err(LimitExceeded) } else { Ok(()) }
     }
 
-    /// What a keyword says of this same place.
-    fn look_here(
+    /// Adds the cost of a keyword that applies to the current location.
+    fn visit_in_place(
         &mut self,
         keyword: &str,
         said: &'a Value,
         input: &Value,
         open: Option<&Open<'_, 'a>>,
-    ) -> Result<(), TooMuch> {
+    ) -> Result<(), LimitExceeded> {
         match keyword {
             "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => {
-                each(said).try_for_each(|schema| self.look(schema, input, open))
+                each(said).try_for_each(|schema| self.visit(schema, input, open))
             }
             "dependentSchemas" | "dependencies" => {
                 let mut schemas = said.as_object().into_iter().flat_map(Map::values);
-                schemas.try_for_each(|schema| self.look(schema, input, open))
+                schemas.try_for_each(|schema| self.visit(schema, input, open))
             }
             "$ref" | "$dynamicRef" | "$recursiveRef" => {
-                let schema = said.as_str().and_then(|to| self.target(to)).ok_or(TooMuch)?;
-                // One that leads back to where it is has been looked at.
+                let schema = said.as_str().and_then(|to| self.target(to)).ok_or(LimitExceeded)?;
+                // A reference to a schema that is already being visited at this location adds no
+                // cost.
                 if open.is_some_and(|open| open.has(schema)) {
                     return Ok(());
                 }
-                self.look(schema, input, Some(&Open { schema, before: open }))
+                self.visit(schema, input, Some(&Open { schema, before: open }))
             }
             _ => Ok(()),
         }
     }
 
-    /// What a keyword says of the members of this place.
-    fn look_at_members(
+    /// Adds the cost of a keyword that applies to the members of an object.
+    fn visit_members(
         &mut self,
         keyword: &str,
         said: &'a Value,
         members: &Map<String, Value>,
-    ) -> Result<(), TooMuch> {
+    ) -> Result<(), LimitExceeded> {
         let mut named = said.as_object().into_iter().flatten();
         match keyword {
             "properties" => named.try_for_each(|(name, schema)| match members.get(name) {
-                Some(member) => self.look(schema, member, None),
+                Some(member) => self.visit(schema, member, None),
                 None => Ok(()),
             }),
             "patternProperties" => named.try_for_each(|(words, schema)| {
                 members.values().try_for_each(|member| {
                     self.step(pattern(words))?;
-                    self.look(schema, member, None)
+                    self.visit(schema, member, None)
                 })
             }),
             "additionalProperties" | "unevaluatedProperties" => {
-                members.values().try_for_each(|member| self.look(said, member, None))
+                members.values().try_for_each(|member| self.visit(said, member, None))
             }
             "propertyNames" => members
                 .keys()
-                .try_for_each(|name| self.look(said, &Value::from(name.as_str()), None)),
+                .try_for_each(|name| self.visit(said, &Value::from(name.as_str()), None)),
             _ => Ok(()),
         }
     }
 
-    /// What a keyword says of the elements of this place.
-    fn look_at_elements(
+    /// Adds the cost of a keyword that applies to the elements of an array.
+    fn visit_elements(
         &mut self,
         keyword: &str,
         said: &'a Value,
         elements: &[Value],
-    ) -> Result<(), TooMuch> {
+    ) -> Result<(), LimitExceeded> {
         match keyword {
             "items" | "contains" | "additionalItems" | "unevaluatedItems" | "prefixItems" => {
                 each(said).try_for_each(|schema| {
-                    elements.iter().try_for_each(|element| self.look(schema, element, None))
+                    elements.iter().try_for_each(|element| self.visit(schema, element, None))
                 })
             }
             _ => Ok(()),
         }
     }
 
-    /// What a reference leads to, if it leads to a place of the schema in the plain way.
+    /// Resolves a local JSON pointer reference. Returns `None` for all other references.
     fn target(&self, reference: &str) -> Option<&'a Value> {
         let pointer = reference.strip_prefix('#')?;
         if pointer.contains('%') { None } else { self.root.pointer(pointer) }
     }
 }
 
-/// A schema, or each of several.
+/// Iterates over a schema, or over each schema in an array.
 fn each(said: &Value) -> impl Iterator<Item = &Value> {
     let several = said.as_array();
     several.into_iter().flatten().chain(several.is_none().then_some(said))
 }
 
-/// What it counts for that a text is held against a pattern.
+/// Returns the cost of matching a text against a regular expression.
 fn pattern(pattern: &str) -> usize {
-    let looks_around = |three: &[u8]| matches!(three, [b'(', b'?', b'=' | b'!' | b'<' | b'>']);
+    let is_lookaround = |three: &[u8]| matches!(three, [b'(', b'?', b'=' | b'!' | b'<' | b'>']);
     let refers = |two: &[u8]| matches!(two, [b'\\', b'1'..=b'9' | b'k']);
     let bytes = pattern.as_bytes();
-    let goes_back = bytes.windows(3).any(looks_around) || bytes.windows(2).any(refers);
+    let goes_back = bytes.windows(3).any(is_lookaround) || bytes.windows(2).any(refers);
     if goes_back { PATTERN_THAT_GOES_BACK } else { PATTERN }
 }
 
@@ -182,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// A schema whose references double at each of so many steps.
+    /// Returns a schema whose references double at each of `steps` levels.
     fn doubling(steps: usize) -> Value {
         let mut defs = Map::new();
         for step in 0..steps {
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_doubles_at_each_step_is_too_much_and_what_adds_up_is_not() {
+    fn exponential_validation_is_rejected_and_linear_validation_is_accepted() {
         assert!(is_bounded(&doubling(10), &json!({})));
         assert!(!is_bounded(&doubling(40), &json!({})));
         let tree = json!({ "type": "object", "properties": { "a": { "$ref": "#" } } });
@@ -212,14 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_to_where_it_stands_is_looked_at_once() {
+    fn a_self_reference_is_visited_once() {
         assert!(is_bounded(&json!({ "type": "object", "allOf": [{ "$ref": "#" }] }), &nested(5)));
         let around = json!({ "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } });
         assert!(is_bounded(&json!({ "$ref": "#/$defs/a", "$defs": around }), &json!({})));
     }
 
     #[test]
-    fn what_cannot_be_followed_is_too_much() {
+    fn references_that_cannot_be_resolved_are_rejected() {
         for odd in ["#anchor", "other.json", "#/nowhere", "#/%24defs"] {
             assert!(!is_bounded(&json!({ "$ref": odd, "$defs": {} }), &json!({})), "{odd}");
         }
@@ -229,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_count_for_what_they_may_take() {
+    fn patterns_with_backtracking_cost_more() {
         let schema = |pattern: &str| json!({ "items": { "pattern": pattern } });
         let texts = |count: usize| Value::from(vec!["x"; count]);
         assert!(is_bounded(&schema("^[a-z]+$"), &texts(10_000)));
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn large_inputs_of_plain_schemas_are_checked() {
+    fn large_inputs_of_simple_schemas_are_accepted() {
         let row = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
         let schema = json!({ "type": "object", "properties": { "rows": { "items": row } } });
         let rows = vec![json!({ "n": 1 }); 50_000];

@@ -1,4 +1,4 @@
-//! The files that the model has read, with their hashes at that time.
+//! Files that the model has read, with the hash of each file when it was read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,32 +10,32 @@ use crate::store::seen_files::find;
 
 /// The files that the model has read in a session.
 #[derive(Debug, Clone, Default)]
-pub struct SeenFiles(Source);
+pub struct SeenFiles(Backend);
 
 #[derive(Debug, Clone)]
-enum Source {
-    /// In the database, where steps store them.
+enum Backend {
+    /// In the database. The transaction of each step stores the files that it read.
     Stored { pool: Connections, session_id: SessionId },
     /// In memory, for a process without sessions.
     Memory(Arc<Mutex<HashMap<String, Vec<u8>>>>),
 }
 
-impl Default for Source {
+impl Default for Backend {
     fn default() -> Self {
         Self::Memory(Arc::default())
     }
 }
 
 impl SeenFiles {
-    /// The files that the model has read in this session.
+    /// Returns the files that the model has read in the given session.
     pub fn of(pool: Connections, session_id: SessionId) -> Self {
-        Self(Source::Stored { pool, session_id })
+        Self(Backend::Stored { pool, session_id })
     }
 
     /// Returns the hash of a file as the model last read it, or `None` if it has not.
     pub async fn hash(&self, path: &str) -> Result<Option<Vec<u8>>, ToolError> {
         match &self.0 {
-            Source::Stored { pool, session_id } => {
+            Backend::Stored { pool, session_id } => {
                 let found = pool.with(async |conn| find(conn, *session_id, path).await);
                 found.await.map_err(|error| {
                     tracing::warn!(%error, "files read by the model could not be listed");
@@ -44,15 +44,16 @@ impl SeenFiles {
                     )
                 })
             }
-            Source::Memory(seen) => {
+            Backend::Memory(seen) => {
                 Ok(seen.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned())
             }
         }
     }
 
-    /// Records a file in memory; stored sessions record it with their steps.
+    /// Records a file in memory. For stored sessions this has no effect, because the step stores
+    /// it.
     pub fn remember(&self, path: &str, hash: &[u8]) {
-        if let Source::Memory(seen) = &self.0 {
+        if let Backend::Memory(seen) = &self.0 {
             let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.insert(path.to_owned(), hash.to_vec());
         }

@@ -1,4 +1,4 @@
-//! Tools as typed functions: the schema comes from the input's type.
+//! Tools as typed functions. The input type defines the JSON Schema.
 
 use std::fmt;
 use std::future::Future;
@@ -17,48 +17,48 @@ use crate::domain::tool::{ToolClass, ToolTiming};
 
 /// A tool whose input is a Rust type.
 pub trait TypedTool: fmt::Debug + Send + Sync + 'static {
-    /// The name that the model uses.
+    /// The name by which the model calls the tool.
     const NAME: &'static str;
-    /// When to use it, what it returns, what not to use it for.
+    /// The description that the model reads: the purpose of the tool, its result and its limits.
     const DESCRIPTION: &'static str;
-    /// What it may do to the world.
+    /// The class of side effects that a call may have.
     const CLASS: ToolClass;
-    /// How long it usually takes.
+    /// The usual duration of a call.
     const TIMING: ToolTiming;
-    /// The input; doc comments become descriptions, serde defaults become defaults.
+    /// The input. Doc comments become descriptions in the schema; serde defaults become defaults.
     type Input: DeserializeOwned + JsonSchema + Send;
 
-    /// Whether calls of it may run beside others of their round.
+    /// If set, a call may run concurrently with other calls of the same round.
     const IS_PARALLEL: bool = matches!(Self::CLASS, ToolClass::Pure);
-    /// How the model is told of failures.
+    /// The format of error texts for the model.
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Plain;
 
-    /// In what confinement its calls run, if they are programs.
+    /// The name of the sandbox in which calls run. `None` if the tool runs no program.
     fn sandbox(&self) -> Option<&'static str> {
         None
     }
 
-    /// The address that a call visits, if the model may make one up.
+    /// The URL that a call requests, for tools whose URL the model chooses.
     fn visits(_input: &Self::Input) -> Option<&str> {
         None
     }
 
-    /// What a sub-agent is to do; none where the call starts none.
+    /// The task that the call gives to a sub-agent. `None` if the call starts no sub-agent.
     fn task(_input: Self::Input) -> Option<Task> {
         None
     }
 
-    /// How long a call may take.
+    /// The maximum duration of a call.
     fn deadline(&self, _input: &RawValue) -> Duration {
         Self::TIMING.deadline()
     }
 
-    /// What to do when a change could not be planned or made in time.
+    /// The fallback for a change that is not planned or made before its deadline.
     fn fallback(&self) -> Option<Fallback> {
         None
     }
 
-    /// Does it. Checkable tools plan a change instead.
+    /// Executes a call. Tools of the class `Checkable` plan a change instead.
     fn run(
         &self,
         _context: &ToolContext,
@@ -67,7 +67,7 @@ pub trait TypedTool: fmt::Debug + Send + Sync + 'static {
         async { Err(ToolError::Failed(format!("{} only changes files", Self::NAME))) }
     }
 
-    /// The change of one file that a call comes to. It is made by the service.
+    /// Plans the change of one file. The service then makes the change.
     fn plan(
         &self,
         _context: &ToolContext,
@@ -77,7 +77,7 @@ pub trait TypedTool: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// A typed tool as the registry takes it.
+/// Adapter that implements [`Tool`] for a typed tool.
 #[derive(Debug)]
 pub struct Typed<T>(pub T);
 

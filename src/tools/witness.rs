@@ -1,4 +1,4 @@
-//! Tools of the crash test: one that leaves a trace outside of the database, and a slow one.
+//! Tools for the crash test: one with an effect outside of the database, and a slow one.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::faults::{self, Point};
 use crate::tools::{Output, Tool, ToolContext, ToolError, Typed, TypedTool};
 
-/// The tools, if there is a file for the traces.
+/// Returns the tools if a trace file is configured.
 pub(crate) fn tools() -> Vec<Arc<dyn Tool>> {
     let Some(file) = faults::witness() else { return Vec::new() };
     vec![Arc::new(Typed(Witness { file })), Arc::new(Typed(Dawdle))]
@@ -48,7 +48,7 @@ impl TypedTool for Witness {
         faults::point(Point::CallRunning).await;
         sleep(Duration::from_millis(input.before_ms)).await;
         let trace = format!("{} {}\n", context.tool_use_id, context.claim.attempt);
-        // One write, so that traces of two processes never mix.
+        // A single write keeps the lines of concurrent processes separate.
         File::options()
             .append(true)
             .create(true)

@@ -1,4 +1,4 @@
-//! Glob and Grep compared with `rg`: the same files, the same lines.
+//! Comparison of Glob and Grep with `rg`: both must find the same files and lines.
 //!
 //! `make search` compares and measures on 50,000 files.
 
@@ -37,7 +37,7 @@ const GLOBS: [&str; 14] = [
     "sub/**/*.txt",
 ];
 
-/// Inputs of Grep, and the same for `rg`.
+/// Returns inputs of Grep with the equivalent arguments of `rg`.
 fn greps() -> Vec<(Value, Vec<&'static str>)> {
     let content = |pattern: &str, more: Value| {
         let mut input = json!({ "pattern": pattern, "output_mode": "content" });
@@ -72,7 +72,7 @@ fn greps() -> Vec<(Value, Vec<&'static str>)> {
     ]
 }
 
-/// What `rg` prints, by lines, sorted; and how long it took.
+/// Runs `rg`. Returns its output as sorted lines, and the duration.
 fn rg(root: &Path, arguments: &[&str]) -> (Vec<String>, Duration) {
     let mut command = Command::new("rg");
     command.args([
@@ -109,7 +109,7 @@ fn our_glob(root: &Path, pattern: &str) -> (Vec<String>, Duration) {
     (sorted(found.iter().map(|fit| fit.path.display().to_string())), took)
 }
 
-/// What Grep finds, without an end to it.
+/// Runs Grep without a limit. Returns its output as sorted lines, and the duration.
 fn our_grep(root: &Path, input: &Value) -> (Vec<String>, Duration) {
     let mut input = input.clone();
     input["head_limit"] = json!(usize::MAX);
@@ -121,7 +121,7 @@ fn our_grep(root: &Path, input: &Value) -> (Vec<String>, Duration) {
     (sorted(lines), took)
 }
 
-/// The lines that only one of the two has.
+/// Returns up to ten lines that only one of the two results contains.
 fn difference(ours: &[String], theirs: &[String]) -> Vec<String> {
     let (ours, theirs): (BTreeSet<_>, BTreeSet<_>) =
         (ours.iter().collect(), theirs.iter().collect());
@@ -165,7 +165,7 @@ fn a_grep_finds_the_lines_that_rg_finds() {
     assert!(total > 4000, "the tree tells nothing: {total}");
 }
 
-/// The shortest of some turns of each, taken in turns.
+/// Returns the shortest duration of each function in seven alternating rounds.
 fn race(ours: impl Fn() -> Duration, theirs: impl Fn() -> Duration) -> (Duration, Duration) {
     let turns = (0..7).map(|_| (ours(), theirs()));
     turns
@@ -180,7 +180,7 @@ fn report(what: &str, lines: usize, (ours, theirs): (Duration, Duration)) {
 
 #[test]
 #[ignore = "measures: make search"]
-fn on_50_000_files_the_same_is_found_about_as_fast() {
+fn on_50_000_files_the_results_are_equal_and_the_times_are_reported() {
     let root = TempDir::new().unwrap();
     grow(root.path(), 50_000);
     eprintln!("ours ms   rg ms  ratio    lines");

@@ -1,4 +1,4 @@
-//! `Bash`: a command of the model, in a sandbox.
+//! `Bash`: runs a command in a sandbox.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::tools::workspace::PROTECTED;
 use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 use sandbox::{self, Ending, Job, Outcome, Sandbox, SandboxError, Stream};
 
-/// What ending a command may take after its deadline, before nobody waits for it any more.
+/// The time that the sandbox has to terminate a command after its deadline.
 const TO_END: Duration = Duration::from_secs(5);
 
-/// Bytes of each stream that the model is shown: together less than a result may have, which ends
-/// with the exit code.
+/// The maximum number of bytes of each stream that the model reads. The sum is less than the limit
+/// of a result, so that the exit code at its end is not truncated.
 const MAX_STDOUT: usize = 64 * 1024;
 const MAX_STDERR: usize = 24 * 1024;
 
-/// Runs commands.
+/// The `Bash` tool.
 #[derive(Debug, Clone)]
 pub struct Bash {
     sandbox: Sandbox,
@@ -45,32 +45,32 @@ pub struct Input {
 }
 
 impl Bash {
-    /// The longest that a call may ask for.
+    /// The maximum timeout that a call may request.
     pub const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 
-    /// With this sandbox, and this time for calls that ask for none.
+    /// Creates the tool with a sandbox and the default timeout.
     pub fn new(sandbox: Sandbox, timeout: Duration) -> Self {
         Self { sandbox, timeout }
     }
 
-    /// Where its commands run.
+    /// Returns the sandbox in which commands run.
     pub const fn confinement(&self) -> &Sandbox {
         &self.sandbox
     }
 
-    /// What the model reads of a command. What is too long for that is kept as a file.
+    /// Formats the outcome of a command. Output that is too long is also stored as a file.
     async fn text(context: &ToolContext, outcome: &Outcome) -> String {
-        let text = told(outcome, MAX_STDOUT, MAX_STDERR);
+        let text = format_output(outcome, MAX_STDOUT, MAX_STDERR);
         let printed = &outcome.output;
         let is_long = printed.stdout.text().len() > MAX_STDOUT;
         if !is_long && printed.stderr.text().len() <= MAX_STDERR {
             return text;
         }
-        let whole = told(outcome, usize::MAX, usize::MAX);
+        let whole = format_output(outcome, usize::MAX, usize::MAX);
         let (workspace, draft) = (context.workspace.clone(), context.draft());
-        match blocking(move || workspace.keep(&whole, &draft)).await {
+        match blocking(move || workspace.store_result(&whole, &draft)).await {
             Ok(path) => format!("{text}\n[all of it is in the file {path}]"),
-            Err(_not_kept) => text,
+            Err(_not_stored) => text,
         }
     }
 
@@ -99,8 +99,8 @@ impl TypedTool for Bash {
         self.sandbox.level().map(sandbox::Level::as_str)
     }
 
-    /// Of a call: longer than its command gets, which is ended by the sandbox and has then printed
-    /// something worth reading.
+    /// Returns the deadline of a call. It is later than that of the command, so that the sandbox
+    /// terminates the command and the model receives the output up to then.
     fn deadline(&self, input: &RawValue) -> Duration {
         match serde_json::from_str::<Input>(input.get()) {
             Ok(input) => self.timeout(input.timeout) + TO_END,
@@ -110,8 +110,8 @@ impl TypedTool for Bash {
 
     async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
         let workspace = context.workspace.clone();
-        let look = move || Ok((workspace.identity()?, workspace.folder()?));
-        let (identity, folder) = blocking(look).await?;
+        let open = move || Ok((workspace.identity()?, workspace.folder()?));
+        let (identity, folder) = blocking(open).await?;
         let deadline = self.timeout(input.timeout);
         let job = Job {
             command: &input.command,
@@ -121,7 +121,7 @@ impl TypedTool for Bash {
             deadline,
         };
         let level = tracing::field::display(self.sandbox().unwrap_or("none"));
-        tracing::info!(sandbox.level = level, tool.use_id = context.tool_use_id, "a command runs");
+        tracing::info!(sandbox.level = level, tool.use_id = context.tool_use_id, "command started");
         let outcome =
             self.sandbox.run(&job, &context.stop).await.map_err(|error| refused(&error))?;
         let text = Self::text(context, &outcome).await;
@@ -140,19 +140,19 @@ impl TypedTool for Bash {
     }
 }
 
-/// What was printed, with at most so many bytes of each stream.
-fn told(outcome: &Outcome, max_stdout: usize, max_stderr: usize) -> String {
+/// Formats the output and the exit code with at most the given number of bytes of each stream.
+fn format_output(outcome: &Outcome, max_stdout: usize, max_stderr: usize) -> String {
     let mut text = String::new();
-    tell(&mut text, "stdout", &outcome.output.stdout, max_stdout);
-    tell(&mut text, "stderr", &outcome.output.stderr, max_stderr);
+    append_stream(&mut text, "stdout", &outcome.output.stdout, max_stdout);
+    append_stream(&mut text, "stderr", &outcome.output.stderr, max_stderr);
     if let Ending::Exited(code) = outcome.ending {
         let _ = write!(text, "exit code: {code}");
     }
     text
 }
 
-/// The beginning and the end of a stream: what went wrong is mostly said last.
-fn tell(text: &mut String, name: &str, stream: &Stream, most: usize) {
+/// Appends the beginning and the end of a stream. The end usually contains the cause of a failure.
+fn append_stream(text: &mut String, name: &str, stream: &Stream, most: usize) {
     let printed = stream.text();
     let _ = writeln!(text, "{name}:");
     if printed.len() > most {
@@ -170,13 +170,14 @@ fn tell(text: &mut String, name: &str, stream: &Stream, most: usize) {
     }
 }
 
-/// The sandbox is the operator's business, not the model's.
+/// Maps sandbox errors to tool errors. Details of the sandbox are logged for the operator and not
+/// shown to the model.
 fn refused(error: &SandboxError) -> ToolError {
     match error {
         SandboxError::TooLong | SandboxError::Nul => ToolError::Invalid(error.to_string()),
         SandboxError::Shared => ToolError::Failed(error.to_string()),
         SandboxError::Start(_) | SandboxError::SetUp(_) | SandboxError::Closed => {
-            tracing::error!(%error, "a command could not be run");
+            tracing::error!(%error, "command could not be started");
             ToolError::Failed("commands cannot be run here now; nothing was done".to_owned())
         }
     }

@@ -1,5 +1,5 @@
-//! What the tools share that change files: the rule that a file is read before it is changed, and
-//! the text that shows what has changed.
+//! Rules shared by the tools that change files: a file has to be read before it is changed, and the
+//! result shows the changed lines.
 
 use super::blocking;
 use crate::tools::text::TextFile;
@@ -7,26 +7,26 @@ use crate::tools::text::numbered::snippet;
 use crate::tools::workspace::hash;
 use crate::tools::{FileChange, ToolContext, ToolError};
 
-/// What the model is told of a file that it has not read.
+/// The error for a file that the model has not read.
 pub(in crate::tools) const NOT_READ: &str =
     "File has not been read yet. Read it first before writing to it.";
-/// What the model is told of a file that somebody changed after it was read.
+/// The error for a file that has changed since the model read it.
 pub(in crate::tools) const CHANGED: &str =
     "File has been changed since it was read. Read it again before writing to it.";
 
-/// A file that is to be changed, as it is now.
+/// The current state of a file to change.
 #[derive(Debug)]
 pub(in crate::tools) struct Current {
-    /// Relative to the workspace, in its plainest form.
+    /// The normalized path, relative to the workspace.
     pub(in crate::tools) path: String,
-    /// Its hash; none if there is no such file.
+    /// The SHA-256 of the file. `None` if the file does not exist.
     pub(in crate::tools) before: Option<Vec<u8>>,
-    /// What it says.
+    /// The decoded content.
     pub(in crate::tools) file: TextFile,
 }
 
 impl Current {
-    /// The file of this path, which may be one that is not there yet.
+    /// Reads a file. The file may not exist yet.
     pub(in crate::tools) async fn find(
         context: &ToolContext,
         path: &str,
@@ -44,7 +44,7 @@ impl Current {
         .await
     }
 
-    /// The same, if the model has seen it as it is.
+    /// Reads a file. Fails if the model has not read its current content.
     pub(in crate::tools) async fn find_seen(
         context: &ToolContext,
         path: &str,
@@ -54,7 +54,7 @@ impl Current {
         Ok(current)
     }
 
-    /// Refuses a file of which a part would be lost.
+    /// Fails for a file that cannot be encoded again without loss.
     pub(in crate::tools) fn check_exact(&self, path: &str) -> Result<(), ToolError> {
         if self.file.is_exact() {
             return Ok(());
@@ -65,7 +65,7 @@ impl Current {
         )))
     }
 
-    /// The change to another text. The model gets to see it under the path that it gave.
+    /// Plans the change to another text. The result names the path that the model gave.
     pub(in crate::tools) fn change(self, path: &str, text: &str) -> FileChange {
         FileChange {
             result: updated(path, &self.file.text, text),
@@ -76,7 +76,8 @@ impl Current {
     }
 }
 
-/// Refuses a file that the model has not seen as it is. A new file need not have been seen.
+/// Fails if the model has not read the current content of the file. A file that does not exist
+/// passes.
 pub(in crate::tools) async fn check_seen(
     context: &ToolContext,
     path: &str,
@@ -90,7 +91,7 @@ pub(in crate::tools) async fn check_seen(
     }
 }
 
-/// What the model reads when a file has been changed.
+/// Formats the result of a file change.
 pub(in crate::tools) fn updated(path: &str, before: &str, after: &str) -> String {
     let snippet = snippet(before, after);
     format!(

@@ -1,4 +1,4 @@
-//! `Edit`: one text of a file in the place of another.
+//! `Edit`: replaces a text in a file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ impl Input {
         Self { file_path, old_string, new_string, replace_all }
     }
 
-    /// The path and the replacement.
+    /// Splits the input into the path and the replacement.
     pub(in crate::tools) fn parts(self) -> (String, Replacement) {
         let Self { file_path, old_string, new_string, replace_all } = self;
         (file_path, Replacement { old_string, new_string, replace_all })
@@ -66,7 +66,7 @@ impl TypedTool for Edit {
     }
 }
 
-/// The change that edits of a file come to.
+/// Plans the change of a file by an edit function.
 pub(super) async fn plan(
     context: &ToolContext,
     path: &str,
@@ -102,7 +102,7 @@ mod tests {
     use crate::tools::workspace::Workspace;
 
     #[tokio::test]
-    async fn an_edit_is_made_where_it_may_block() {
+    async fn an_edit_runs_on_a_blocking_thread() {
         let folder = TempDir::new().unwrap();
         let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
         let (edits_on, edited_on) = channel();

@@ -1,4 +1,4 @@
-//! `ExitPlanMode`: the model shows its plan and asks to begin. It runs when people approved it.
+//! `ExitPlanMode`: asks the user to approve the plan. The call runs after the approval.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

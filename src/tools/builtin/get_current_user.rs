@@ -1,4 +1,4 @@
-//! `get_current_user`: on whose behalf the session runs.
+//! `get_current_user`: the name of the session's owner.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -22,8 +22,8 @@ impl TypedTool for GetCurrentUser {
     const TIMING: ToolTiming = ToolTiming::Fast;
     type Input = Input;
 
-    /// The name of the caller, and not that of the account that the service runs under: the same
-    /// for everybody, of use to nobody who asks, and a help to those who attack the machine.
+    /// Returns the name of the session's owner. The name of the service's operating system account
+    /// would be the same for all users, and would help attackers of the machine.
     async fn run(&self, context: &ToolContext, _input: Input) -> Result<Output, ToolError> {
         Ok(context.caller.name().await?.into())
     }

@@ -1,4 +1,4 @@
-//! `get_temperature`: how warm it is in a city now.
+//! `get_temperature`: the current temperature in a city.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl TypedTool for GetTemperature {
     type Input = Input;
 
     async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
-        let place = self.0.place(&input.city).await?;
-        Output::json(&self.0.now(&place, Unit::Celsius).await?.temperature)
+        let location = self.0.find_location(&input.city).await?;
+        Output::json(&self.0.now(&location, Unit::Celsius).await?.temperature)
     }
 }

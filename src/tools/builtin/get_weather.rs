@@ -1,4 +1,4 @@
-//! `get_weather`: the weather at a place now.
+//! `get_weather`: the current weather at a location.
 
 use std::sync::Arc;
 
@@ -34,10 +34,10 @@ impl TypedTool for GetWeather {
     type Input = Input;
 
     async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
-        let place = self.0.place(&input.location).await?;
-        let now = self.0.now(&place, input.unit).await?;
+        let location = self.0.find_location(&input.location).await?;
+        let now = self.0.now(&location, input.unit).await?;
         let (degrees, unit) = (now.temperature, input.unit.as_str());
-        let (sky, place) = (words(now.weather_code), place.full_name());
+        let (sky, place) = (words(now.weather_code), location.full_name());
         Ok(format!("{degrees} degrees {unit}, {sky} in {place}").into())
     }
 }

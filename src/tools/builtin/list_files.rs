@@ -1,4 +1,4 @@
-//! `list_files`: what is in a folder.
+//! `list_files`: the entries of a folder.
 
 use std::fmt::Write as _;
 

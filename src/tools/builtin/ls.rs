@@ -1,4 +1,4 @@
-//! `LS`: what is in a folder.
+//! `LS`: the entries of a folder.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl TypedTool for Ls {
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = Input;
 
-    /// Usually at once, but a disk may be slow.
+    /// Returns a longer deadline than that of the timing class, because disks may be slow.
     fn deadline(&self, _input: &RawValue) -> Duration {
         ToolTiming::Fast.deadline()
     }

@@ -1,4 +1,4 @@
-//! The tools that ship with the service.
+//! The built-in tools.
 
 #[cfg(test)]
 mod against_rg;
@@ -41,39 +41,39 @@ pub use weather::{BadOpenMeteo, OpenMeteo};
 pub use web::Web;
 pub use web::search::{BadSearch, Provider as SearchProvider, Search};
 
-/// What tools need of the outside. A tool that lacks what it needs is not there.
+/// The external services and settings of the tools. A tool without its service is not registered.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// How files are read and changed.
+    /// Settings of the file tools.
     pub files: FileOptions,
-    /// Bash, if there is a sandbox for it.
+    /// The Bash tool, if a sandbox is available.
     pub bash: Option<bash::Bash>,
-    /// Who tells the weather.
+    /// The weather service.
     pub weather: Option<Arc<OpenMeteo>>,
-    /// The table that is searched for records.
+    /// The table for `search_records`.
     pub records: Option<Arc<Records>>,
-    /// The pages that may be read.
+    /// The HTTP client for web pages.
     pub web: Option<Arc<Web>>,
-    /// Who finds pages.
+    /// The web search service.
     pub search: Option<Arc<Search>>,
 }
 
-/// How files are read and changed.
+/// Settings of the file tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "switches that have nothing to do with each other"
 )]
 pub struct FileOptions {
-    /// Whether a part of a file that has not changed is shown again. Not to show it saves tokens,
-    /// but relies on the model to find it far above; so it is shown unless the operator decides
-    /// otherwise.
+    /// If set, Read returns a range of a file again that the model has already read and that has
+    /// not changed. Omitting it saves tokens, but relies on the model to find the range in the
+    /// conversation.
     pub repeat_reads: bool,
-    /// Whether Read and LS remind the model of malicious files.
+    /// If set, Read and LS add a reminder about malicious files.
     pub reminders: bool,
-    /// Whether `write_file` asks for a file to be read before it is replaced, as Write does.
+    /// If set, `write_file` requires that a file was read before it is replaced, as Write does.
     pub read_before_write: bool,
-    /// Whether a simpler tool is used at once when an edit was not made in time.
+    /// If set, the service uses a simpler tool after an edit timed out.
     pub edit_fallback: bool,
 }
 
@@ -88,7 +88,7 @@ impl Default for FileOptions {
     }
 }
 
-/// All of them that the options allow, in the order in which the model sees them.
+/// Returns the tools that the options enable, in the order in which the model sees them.
 pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
     let files = options.files;
     let mut tools: Vec<Arc<dyn Tool>> = vec![
@@ -133,7 +133,7 @@ pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
     tools
 }
 
-/// A name in which nothing passes for something else: a line end would make two names of it.
+/// Escapes control characters in a file name. A line end would make one name look like two.
 fn visible(name: &str) -> String {
     let shown = |c: char| {
         if c.is_control() { c.escape_default().to_string() } else { c.to_string() }
@@ -141,7 +141,7 @@ fn visible(name: &str) -> String {
     name.chars().map(shown).collect()
 }
 
-/// Runs file work where it may block.
+/// Runs file operations on a blocking thread.
 pub(in crate::tools) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {

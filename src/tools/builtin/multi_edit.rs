@@ -1,4 +1,4 @@
-//! `MultiEdit`: several changes of one file, all of them or none.
+//! `MultiEdit`: several replacements in one file, applied all or none.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

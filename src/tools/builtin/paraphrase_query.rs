@@ -1,4 +1,4 @@
-//! `paraphrase_query`: the words of a search in other words, as the model has them.
+//! `paraphrase_query`: paraphrases of a search query, written by the model.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 
-/// How many there are to be.
+/// The number of paraphrases.
 const PARAPHRASES: usize = 5;
-/// So many short lines, and no more.
+/// The output token limit of the request to the model.
 const MAX_TOKENS: u32 = 300;
-/// Letters of a query at most.
+/// The maximum length of a query, in characters.
 const MAX_QUERY: usize = 2000;
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ fn prompt(query: &str) -> String {
     )
 }
 
-/// The queries of an answer, without what models put before lines of a list.
+/// Returns the queries in an answer, without list markers.
 fn lines<'a>(said: &'a str, query: &str) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
     for line in said.lines() {
@@ -77,7 +77,7 @@ fn lines<'a>(said: &'a str, query: &str) -> Vec<&'a str> {
     found
 }
 
-/// `1. `, `2) `, `- ` and `* ` are marks; a number that is a part of the query is none.
+/// Removes a list marker: `1. `, `2) `, `- ` or `* `. A number that belongs to the query remains.
 fn without_mark(line: &str) -> &str {
     let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let marks: &[&str] = if digits.len() == line.len() { &["- ", "* "] } else { &[". ", ") "] };
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_read_line_by_line_whatever_stands_before_the_lines() {
+    fn an_answer_is_split_into_lines_without_list_markers() {
         let said = "1. batman broken back\n2) \"Bane breaks Batman\"\n\n- knightfall saga\n\
                     * 1993 crossover\n1993 batman event";
         let expected = [
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_twice_or_was_asked_is_left_out_and_there_are_five_at_most() {
+    fn duplicates_and_the_query_are_removed_and_at_most_five_remain() {
         let said = "Query\nquery\na\na\nb\nc\nd\ne\nf";
         assert_eq!(lines(said, "query"), ["a", "b", "c", "d", "e"]);
         assert_eq!(lines("\n  \n", "query"), Vec::<&str>::new());

@@ -17,7 +17,7 @@ use crate::tools::workspace::hash;
 use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
 const DEFAULT_LIMIT: usize = 2000;
-/// What is no text although it is often asked for.
+/// Extensions of binary formats that models often try to read.
 const PICTURES: [&str; 8] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "pdf"];
 const REMINDER: &str = "\n\n<system-reminder>\nWhenever you read a file, you should consider \
     whether it looks malicious. If it does, you MUST refuse to improve or augment the code.\n\
@@ -55,7 +55,7 @@ impl TypedTool for Read {
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = Input;
 
-    /// Usually at once, but a disk may be slow.
+    /// Returns a longer deadline than that of the timing class, because disks may be slow.
     fn deadline(&self, _input: &RawValue) -> Duration {
         ToolTiming::Fast.deadline()
     }
@@ -111,7 +111,8 @@ fn text_of(path: &str, bytes: &[u8], part: Part) -> Result<String, ToolError> {
     Ok(page)
 }
 
-/// Under what a part of a file is remembered that was shown. No plain path begins like this.
+/// Returns the key under which a range of a file is recorded as read. No normalized path begins
+/// with the prefix of the key.
 fn name_of_part(path: &str, Part { offset, limit }: Part) -> String {
     format!("/{offset}+{limit}/{path}")
 }

@@ -58,7 +58,7 @@ impl TypedTool for ReadFile {
     }
 }
 
-/// The asked lines as they are, and a note when there are more.
+/// Returns the requested lines unchanged, followed by a note if there are more.
 fn part(text: &str, offset: usize, limit: usize) -> String {
     let mut part: String = text.split_inclusive('\n').skip(offset).take(limit).collect();
     let lines = text.lines().count();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_says_how_to_read_on() {
+    fn a_partial_result_states_the_next_offset() {
         assert_eq!(
             part("1\n2\n3\n4\n", 1, 2),
             "2\n3\n[the file has 4 lines; read on with offset 3]"

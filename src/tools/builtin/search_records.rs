@@ -1,4 +1,4 @@
-//! `search_records`: rows of a table that the operator names.
+//! `search_records`: searches a table that the operator configures.
 
 use std::sync::Arc;
 
@@ -13,34 +13,34 @@ use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::store::records::{BadTable, Found, Table, describe, search};
 use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 
-/// Searches at a time: the database is there for others as well.
+/// The maximum number of concurrent searches. The database also serves other clients.
 const SEARCHES: usize = 4;
-/// Bytes of records in a result at most.
+/// The maximum size of the records in a result, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// Words of a query that count: one more is one more look at every row.
+/// The maximum number of words in a query. Each word adds a condition on every row.
 const MAX_WORDS: usize = 16;
-/// The database's own word for a statement that took too long.
+/// The SQLSTATE of a statement that exceeded its timeout.
 const QUERY_CANCELED: &str = "57014";
 
-/// A table to search, and the way to it.
+/// A table to search, with its database.
 #[derive(Debug)]
 pub struct Records {
     database: PgConnectOptions,
     table: String,
     columns: Option<Vec<String>>,
     described: OnceCell<Table>,
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
 impl Records {
-    /// A table, and its columns if not all that the role may read are meant.
+    /// Creates a search of a table. Without `columns` it covers all columns that the role may read.
     pub fn new(database: PgConnectOptions, table: String, columns: Option<Vec<String>>) -> Self {
-        let (described, turns) = (OnceCell::new(), Semaphore::new(SEARCHES));
-        Self { database, table, columns, described, turns }
+        let (described, permits) = (OnceCell::new(), Semaphore::new(SEARCHES));
+        Self { database, table, columns, described, permits }
     }
 
-    /// Whether the table may be searched. To be asked before the first call; who does not ask is
-    /// answered then.
+    /// Verifies that the table can be searched. Without this check the first call reports the
+    /// error.
     pub async fn check(&self) -> Result<(), BadTable> {
         let mut conn = self.database.connect().await?;
         self.table(&mut conn).await?;
@@ -53,9 +53,10 @@ impl Records {
         self.described.get_or_try_init(|| described).await
     }
 
-    /// A connection for every search: one that is dropped is closed, and ends its query.
+    /// Searches on a new connection. If the search is dropped, the connection closes, which ends
+    /// the query.
     async fn find(&self, words: &[&str], limit: u8) -> Result<Found, BadTable> {
-        let _turn = self.turns.acquire().await;
+        let _permit = self.permits.acquire().await;
         let mut conn = self.database.connect().await?;
         let table = self.table(&mut conn).await?;
         let found = search(&mut conn, table, words, limit, MAX_BYTES).await?;
@@ -87,7 +88,7 @@ fn ten() -> u8 {
 #[derive(Serialize)]
 struct Answer<'a> {
     records: Vec<&'a RawValue>,
-    /// Whether there are others that fit.
+    /// If set, more records match.
     more: bool,
 }
 
@@ -113,17 +114,18 @@ impl TypedTool for SearchRecords {
         let found = self.0.find(&words, input.limit).await.map_err(failed)?;
         let records = found.records.iter().map(|record| serde_json::from_str(record));
         let records = records.collect::<Result<_, _>>().map_err(|error| {
-            tracing::error!(%error, "a record is not JSON");
+            tracing::error!(%error, "record was not valid JSON");
             ToolError::Failed("the records cannot be read".to_owned())
         })?;
         Output::json(&Answer { records, more: found.more })
     }
 }
 
-/// What the model is told; the cause may quote what is none of its business.
+/// Maps errors to tool errors. The cause is logged and not shown, because it may quote confidential
+/// values.
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
 fn failed(error: BadTable) -> ToolError {
-    tracing::warn!(%error, "the records cannot be searched");
+    tracing::warn!(%error, "record search failed");
     match &error {
         BadTable::Database(sqlx::Error::Database(cause))
             if cause.code().as_deref() == Some(QUERY_CANCELED) =>

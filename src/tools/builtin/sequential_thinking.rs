@@ -1,4 +1,4 @@
-//! `sequential_thinking`: a thought, said aloud.
+//! `sequential_thinking`: records a thought of the model.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,12 +50,13 @@ impl TypedTool for SequentialThinking {
     const TIMING: ToolTiming = ToolTiming::Immediate;
     type Input = Input;
 
-    /// The thought needs no place of its own: the call and its result are in the history.
+    /// Returns the state of the chain. The thought is not stored separately, because the call and
+    /// its result are in the history.
     async fn run(&self, _context: &ToolContext, mut input: Input) -> Result<Output, ToolError> {
         if input.thought.trim().is_empty() {
             return Err(ToolError::Invalid("the thought is empty".to_owned()));
         }
-        // A chain that went on longer than was foreseen.
+        // The chain is longer than the model expected.
         input.total_thoughts = input.total_thoughts.max(input.thought_number);
         Output::json(&input)
     }

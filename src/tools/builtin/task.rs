@@ -1,4 +1,4 @@
-//! `Task`: has a sub-agent do something. The worker starts it, and waits for it.
+//! `Task`: starts a sub-agent. The worker starts it and waits for it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! The table of the tools, and what they ask for.
+//! Tests of the attributes and the input schemas of the built-in tools.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::tools::builtin::bash::Bash;
 use crate::tools::{CatalogEntry, Registry};
 use sandbox::{Sandbox, Setting};
 
-/// A name, what calls may do to the world, how long they usually take, how many seconds they may
-/// take, and whether they run beside others.
+/// The name, the class of side effects, the usual duration, the deadline in seconds, and whether
+/// calls run concurrently.
 const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 27] = [
     ("read_file", Pure, Fast, 10, true),
     ("write_file", Checkable, Fast, 10, false),
@@ -46,9 +46,9 @@ const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 27] = [
     ("web_search", Pure, Network, 60, true),
 ];
 
-/// All tools that there are.
+/// All built-in tools.
 static CATALOG: LazyLock<Vec<CatalogEntry>> = LazyLock::new(|| {
-    // A second test of the same process finds it installed.
+    // Another test of the same process may have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let nowhere = "http://127.0.0.1:9".parse().unwrap();
     let weather = OpenMeteo::new(&nowhere, &nowhere).unwrap();
@@ -63,7 +63,7 @@ static CATALOG: LazyLock<Vec<CatalogEntry>> = LazyLock::new(|| {
 });
 
 #[test]
-fn every_tool_has_its_place_in_the_table() {
+fn the_table_lists_every_tool_with_its_attributes() {
     let entry = |entry: &CatalogEntry| {
         let CatalogEntry { name, class, timing, deadline_ms, parallel, .. } = entry;
         (name.clone(), *class, *timing, *deadline_ms, *parallel)
@@ -74,7 +74,7 @@ fn every_tool_has_its_place_in_the_table() {
     assert_eq!(CATALOG.iter().map(entry).collect::<Vec<_>>(), table);
 }
 
-/// The schema of a tool's input.
+/// Returns the input schema of a tool.
 fn schema(name: &str) -> &Value {
     &CATALOG.iter().find(|entry| entry.name == name).unwrap().input_schema
 }

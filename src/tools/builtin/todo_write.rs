@@ -1,4 +1,4 @@
-//! `TodoWrite`: the list that the model keeps of its work, for itself and for those who watch.
+//! `TodoWrite`: the todo list of the model, which users can also see.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ impl TypedTool for TodoWrite {
         see. Use it when a task has three or more steps, when the user names several tasks, and \
         whenever a step begins or ends. Give the whole list each time. Have one step in_progress \
         at a time, and mark it completed as soon as it is. Not for a task of one step.";
-    // Two lists in one round: the later one counts, so neither runs beside the other.
+    // Two lists in one round are applied in order, and the later one replaces the earlier one.
     const IS_PARALLEL: bool = false;
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;

@@ -1,4 +1,4 @@
-//! `WebFetch`: a page of the web.
+//! `WebFetch`: reads a web page.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl TypedTool for WebFetch {
         Some(&input.url)
     }
 
-    /// Longer where the page is read for a question.
+    /// Returns a longer deadline if the call contains a question about the page.
     fn deadline(&self, input: &RawValue) -> Duration {
         let input = serde_json::from_str::<Input>(input.get());
         let is_asked = input.is_ok_and(|input| input.prompt.is_some());
@@ -69,7 +69,7 @@ impl TypedTool for WebFetch {
                 let question = reading::question(asked, &read.url, &read.text);
                 let (system, most) = (Some(reading::SYSTEM), reading::MAX_TOKENS);
                 let answer = context.ask_model(system, question, most).await?;
-                Cow::Owned(reading::without_made_up(&answer, &read.text))
+                Cow::Owned(reading::without_unknown_urls(&answer, &read.text))
             }
         };
         Ok(format!("{}\n\n{text}", read.url).into())

@@ -1,20 +1,20 @@
-//! `WebSearch` and `web_search`: pages of the web, by words.
+//! `WebSearch` and `web_search`: search the web.
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::web::search::{Domains, Found, Search};
+use super::web::search::{Domains, Search, SearchResult};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
-/// What a call of `WebSearch` gets, which names no number.
+/// The number of results of `WebSearch`, whose input has no such number.
 const RESULTS: usize = 10;
 
 #[derive(Serialize)]
 struct Answer {
-    results: Vec<Found>,
+    results: Vec<SearchResult>,
 }
 
 #[derive(Debug)]

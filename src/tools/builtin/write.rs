@@ -1,4 +1,4 @@
-//! `Write`: a whole file, new or in the place of one that was read.
+//! `Write`: creates a file, or replaces a file that the model has read.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

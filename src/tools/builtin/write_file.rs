@@ -1,4 +1,4 @@
-//! `write_file`: a whole file, old or new, never half.
+//! `write_file`: creates or replaces a file atomically.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! What is tried in the place of a tool that is too late does no more than that tool would.
+//! A fallback after a timeout has no more permissions than the tool that it replaces.
 
 use std::fs;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::domain::tool_error::ToolErrorType;
 use crate::tools::workspace::Workspace;
 use crate::tools::{Answer, Tool, Typed, TypedTool, builtin};
 
-/// An Edit that is always too late.
+/// An Edit tool that always exceeds its deadline.
 #[derive(Debug)]
 struct Late(Duration);
 
@@ -36,15 +36,15 @@ impl TypedTool for Late {
     }
 }
 
-/// A file that has been read, an Edit of it that has this time, and a Write.
-struct Bed {
+/// A file that the model has read, an Edit call with the given deadline, and a Write tool.
+struct Fixture {
     folder: TempDir,
     context: ToolContext,
     registry: Registry,
     input: Box<RawValue>,
 }
 
-fn bed(file: &[u8], deadline: Duration) -> Bed {
+fn fixture(file: &[u8], deadline: Duration) -> Fixture {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("a"), file).unwrap();
     let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
@@ -54,12 +54,12 @@ fn bed(file: &[u8], deadline: Duration) -> Bed {
     let late: Arc<dyn Tool> = Arc::new(Typed(Late(deadline)));
     let registry = Registry::new([late].into_iter().chain(simpler).collect()).unwrap();
     let input = json!({ "file_path": "a", "old_string": "1", "new_string": "2" });
-    Bed { folder, context, registry, input: to_raw_value(&input).unwrap() }
+    Fixture { folder, context, registry, input: to_raw_value(&input).unwrap() }
 }
 
-/// What comes of the Edit, and the file then.
+/// Returns the result of the Edit and the content of the file afterwards.
 async fn edited(file: &[u8]) -> (Answer, Vec<u8>) {
-    let Bed { folder, context, registry, input } = bed(file, Duration::from_secs(2));
+    let Fixture { folder, context, registry, input } = fixture(file, Duration::from_secs(2));
     let answer = registry.call(&context, edit::NAME, &input).await;
     (answer, fs::read(folder.path().join("a")).unwrap())
 }
@@ -76,7 +76,7 @@ fn error(text: &str, error_type: Option<ToolErrorType>) -> Answer {
 }
 
 #[tokio::test]
-async fn a_file_that_an_edit_would_damage_is_not_written_by_a_simpler_tool() {
+async fn the_fallback_does_not_write_a_file_of_unknown_encoding() {
     let latin = b"caf\xe9 1\n";
     let refused = "Error: a is neither UTF-8 nor UTF-16, and cannot be edited without damage; \
         write it as a whole if that is what you want";
@@ -87,10 +87,11 @@ async fn a_file_that_an_edit_would_damage_is_not_written_by_a_simpler_tool() {
 }
 
 #[tokio::test]
-async fn a_look_at_the_file_is_given_up_at_the_deadline_of_the_tool() {
-    // To read so much takes longer than a millisecond on any machine.
+async fn reading_the_file_for_a_fallback_has_the_deadline_of_the_tool() {
+    // Reading 15 MiB takes longer than a millisecond on any machine.
     let large = [b"1\n".as_slice(), &vec![b'x'; 15 * 1024 * 1024]].concat();
-    let Bed { folder: _folder, context, registry, input } = bed(&large, Duration::from_millis(1));
+    let Fixture { folder: _folder, context, registry, input } =
+        fixture(&large, Duration::from_millis(1));
     let told = "Error: Edit timed out after 0 s; the change may have been made all the same: read \
         the file again, then use Write if it was not";
     let planned = registry.plan(&context, edit::NAME, &input).await;

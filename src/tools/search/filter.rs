@@ -1,4 +1,4 @@
-//! Which files a search wants: by glob and by type, with the meanings that `rg` gives them.
+//! Filter of a search by glob and by file type, with the semantics of `rg`.
 
 use std::path::Path;
 
@@ -8,21 +8,21 @@ use ignore::types::{Types, TypesBuilder};
 
 use crate::tools::ToolError;
 
-/// What the model asked for, whatever the ignore files say.
+/// The filter that the model requested. Ignore files are separate.
 #[derive(Debug)]
 pub(crate) struct Filter {
     globs: Override,
     types: Types,
 }
 
-/// What is said of a path.
+/// The verdict of a filter or an ignore file on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is wanted, even where it is hidden.
+    /// Included, even if the path is hidden.
     Wanted,
-    /// It is not.
+    /// Excluded.
     Unwanted,
-    /// Nothing.
+    /// No rule matches.
     Unknown,
 }
 
@@ -37,7 +37,8 @@ impl<T> From<Match<T>> for Verdict {
 }
 
 impl Filter {
-    /// A filter beneath this folder. A pattern without a slash fits names at any depth.
+    /// Creates a filter for paths under `folder`. A pattern without a slash matches names at any
+    /// depth.
     pub(crate) fn new(
         folder: &Path,
         glob: Option<&str>,

@@ -1,21 +1,23 @@
-//! What Glob and Grep share: the files beneath a folder of the workspace, as `rg --files` would
-//! list them, with ripgrep's own matchers. The walk is ours: ripgrep's goes by paths, and so
-//! follows a folder that is swapped for a link while it looks. Here every folder is opened
-//! beneath the workspace's handle.
+//! File search, shared by Glob and Grep. Lists the files under a folder of the workspace as `rg
+//! --files` does, with ripgrep's own matchers.
+//!
+//! The directory walk is not ripgrep's. Ripgrep walks by path, and would follow a folder that is
+//! replaced by a symbolic link during the search. This walk opens every folder relative to the
+//! workspace's handle.
 
 mod filter;
-mod place;
+mod origin;
 mod queue;
 mod rules;
 mod walk;
 mod watch;
 
 pub(crate) use filter::Filter;
-pub(crate) use place::Place;
-pub(crate) use walk::{Seen, walk};
+pub(crate) use origin::SearchOrigin;
+pub(crate) use walk::{WalkedFile, walk};
 pub(crate) use watch::Watch;
 
-/// Threads that one search uses.
+/// The number of threads of one search.
 pub(crate) const THREADS: usize = 2;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Work that makes more work, shared by some threads.
+//! A job queue for several threads whose jobs can add jobs.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Jobs, the newest first, so that few are open at a time.
+/// A last-in, first-out queue, which keeps the number of waiting jobs small.
 #[derive(Debug)]
 pub(super) struct Queue<J> {
     state: Mutex<State<J>>,
@@ -15,11 +15,12 @@ struct State<J> {
     running: usize,
 }
 
-/// A job that was taken. Dropped when it is done, however it ended.
+/// Guard of a running job. Dropping it finishes the job and adds its new jobs, also after a
+/// failure.
 #[derive(Debug)]
-pub(super) struct Taken<'a, J> {
+pub(super) struct JobGuard<'a, J> {
     queue: &'a Queue<J>,
-    /// Jobs that it made.
+    /// The jobs that this job adds.
     pub(super) new: Vec<J>,
 }
 
@@ -29,13 +30,13 @@ impl<J> Queue<J> {
         Self { state: Mutex::new(state), more: Condvar::new() }
     }
 
-    /// The next job; none when all are done.
-    pub(super) fn take(&self) -> Option<(J, Taken<'_, J>)> {
+    /// Waits for the next job. Returns `None` when all jobs are finished.
+    pub(super) fn take(&self) -> Option<(J, JobGuard<'_, J>)> {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.waiting.pop() {
                 state.running += 1;
-                return Some((job, Taken { queue: self, new: Vec::new() }));
+                return Some((job, JobGuard { queue: self, new: Vec::new() }));
             }
             if state.running == 0 {
                 return None;
@@ -49,7 +50,7 @@ impl<J> Queue<J> {
     }
 }
 
-impl<J> Drop for Taken<'_, J> {
+impl<J> Drop for JobGuard<'_, J> {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         state.waiting.append(&mut self.new);

@@ -1,6 +1,6 @@
-//! What the ignore files of a workspace say, in the order of precedence that `rg` has.
+//! The ignore files of a workspace, in the order of precedence of `rg`.
 //!
-//! Ignore files above the workspace and those of the service's own user are never looked at.
+//! Ignore files above the workspace and those of the service's operating system user are not read.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -12,32 +12,33 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use super::filter::Verdict;
 use crate::tools::workspace::{open_regular, or_itself};
 
-/// The largest ignore file that is read.
+/// The number of bytes that are read of an ignore file.
 const MAX_IGNORE_FILE: u64 = 1024 * 1024;
-/// Where git keeps what is its own.
+/// The folder in which git stores a repository.
 pub(super) const GIT: &str = ".git";
-/// The kinds of ignore files, the stronger ones first; those of git last.
+/// The kinds of ignore files in descending precedence. Those of git are last.
 const FILES: [&str; 4] = [".rgignore", ".ignore", ".gitignore", ".git/info/exclude"];
 const FIRST_OF_GIT: usize = 2;
 
-/// The rules that hold in a folder. Folders that add nothing share their parent's.
+/// The rules of a folder. Folders without rules of their own share those of their parent.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     parent: Option<Arc<Self>>,
-    /// Whether a repository begins here, so that git's rules from above end.
+    /// If set, the folder is the root of a repository, and git rules of parent folders do not
+    /// apply.
     has_git: bool,
-    /// Whether there is a repository here or above: without one git's rules do not hold.
+    /// If set, the folder is in a repository. Git rules apply only in repositories.
     in_git: bool,
     files: [Option<Gitignore>; FILES.len()],
 }
 
-/// Whether a folder has something that makes rules, told by the name of an entry.
+/// Returns whether an entry of this name gives its folder rules of its own.
 pub(super) fn makes_rules(name: &std::ffi::OsStr) -> bool {
     name == GIT || FILES.iter().any(|file| name == *file)
 }
 
 impl Rules {
-    /// The rules of a folder that has something that makes rules.
+    /// Returns the rules of a folder with ignore files or a repository.
     pub(super) fn add(parent: &Arc<Self>, folder: &Dir, path: &Path) -> Arc<Self> {
         let has_git = folder.symlink_metadata(GIT).is_ok();
         Arc::new(Self {
@@ -48,7 +49,7 @@ impl Rules {
         })
     }
 
-    /// The rules that hold in a folder's parent.
+    /// Returns the rules of a folder's parent.
     pub(super) fn above(root: &Dir, path: &Path) -> Arc<Self> {
         let mut folders: Vec<&Path> = path.ancestors().skip(1).collect();
         folders.reverse();
@@ -61,8 +62,8 @@ impl Rules {
         rules
     }
 
-    /// What is said of a path. Of two files of one kind the deeper one wins, and of two kinds the
-    /// stronger one, wherever it is.
+    /// Returns the verdict on a path. Among files of one kind, the deepest one decides. Among
+    /// kinds, the one with the higher precedence decides at any depth.
     pub(super) fn verdict(&self, path: &Path, is_folder: bool) -> Verdict {
         let mut verdicts = [Verdict::Unknown; FILES.len()];
         let mut saw_git = false;
@@ -86,7 +87,7 @@ impl Rules {
     }
 }
 
-/// An ignore file, if there is one. What cannot be read or understood makes no rules.
+/// Reads an ignore file. A missing, unreadable or empty file has no rules.
 fn read(folder: &Dir, path: &Path, name: &str) -> Option<Gitignore> {
     let file = open_regular(folder, Path::new(name)).ok()??;
     let mut bytes = Vec::new();
@@ -94,7 +95,7 @@ fn read(folder: &Dir, path: &Path, name: &str) -> Option<Gitignore> {
     let text = String::from_utf8_lossy(&bytes);
     let mut builder = GitignoreBuilder::new(path);
     for line in text.trim_start_matches('\u{feff}').lines() {
-        // A line that is no pattern says nothing; the others do.
+        // Invalid patterns are skipped.
         let _ = builder.add_line(None::<PathBuf>, line);
     }
     builder.build().ok().filter(|rules| !rules.is_empty())

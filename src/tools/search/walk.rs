@@ -1,4 +1,4 @@
-//! The files beneath a place.
+//! The walk over the files under a starting point.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,24 +10,24 @@ use cap_std::fs::{Dir, FileType};
 
 use super::THREADS;
 use super::filter::{Filter, Verdict};
-use super::place::Place;
+use super::origin::SearchOrigin;
 use super::queue::Queue;
 use super::rules::{GIT, Rules, makes_rules};
 use super::watch::Watch;
 use crate::tools::ToolError;
 use crate::tools::workspace::or_itself;
 
-/// Files that one thread finds at most: a bound on memory.
+/// The maximum number of files that one thread finds; limits memory.
 const MAX_FILES: usize = 500_000;
 
-/// A file as the walk meets it.
+/// A file that the walk has found.
 #[derive(Debug)]
-pub(crate) struct Seen<'a> {
-    /// Its folder.
+pub(crate) struct WalkedFile<'a> {
+    /// The handle of the file's folder.
     pub(crate) folder: &'a Dir,
-    /// Its name in the folder.
+    /// The file's name.
     pub(crate) name: &'a OsStr,
-    /// Its path, relative to the workspace.
+    /// The file's path, relative to the workspace.
     pub(crate) path: PathBuf,
 }
 
@@ -37,23 +37,24 @@ struct Job {
 }
 
 struct Walk<'a, F> {
-    place: &'a Place,
+    origin: &'a SearchOrigin,
     filter: &'a Filter,
     watch: &'a Watch,
     note: F,
 }
 
-/// Notes every regular file that is wanted, in no order. No link is followed: each folder is
-/// opened beneath the workspace's handle, and what cannot be opened is passed over.
+/// Calls `note` for each regular file that passes the filter, in no defined order. Symbolic links
+/// are not followed: each folder is opened relative to the workspace's handle. Folders that cannot
+/// be opened are skipped.
 pub(crate) fn walk<T: Send>(
-    place: &Place,
+    origin: &SearchOrigin,
     filter: &Filter,
     watch: &Watch,
-    note: impl Fn(Seen<'_>) -> Option<T> + Sync,
+    note: impl Fn(WalkedFile<'_>) -> Option<T> + Sync,
 ) -> Result<Vec<T>, ToolError> {
-    let rules = Rules::above(&place.root, &place.start);
-    let queue = Queue::new(Job { path: place.start.clone(), rules });
-    let walk = Walk { place, filter, watch, note };
+    let rules = Rules::above(&origin.root, &origin.start);
+    let queue = Queue::new(Job { path: origin.start.clone(), rules });
+    let walk = Walk { origin, filter, watch, note };
     let mut found = Vec::new();
     thread::scope(|scope| {
         let helpers: Vec<_> = (1..THREADS).map(|_| scope.spawn(|| walk.work(&queue))).collect();
@@ -66,12 +67,12 @@ pub(crate) fn walk<T: Send>(
     })
 }
 
-impl<T, F: Fn(Seen<'_>) -> Option<T>> Walk<'_, F> {
+impl<T, F: Fn(WalkedFile<'_>) -> Option<T>> Walk<'_, F> {
     fn work(&self, queue: &Queue<Job>) -> Result<Vec<T>, ToolError> {
         let mut found = Vec::new();
-        while let Some((job, mut taken)) = queue.take() {
+        while let Some((job, mut guard)) = queue.take() {
             self.watch.check()?;
-            self.folder(&job, &mut found, &mut taken.new);
+            self.folder(&job, &mut found, &mut guard.new);
             if found.len() > MAX_FILES {
                 let why = "there are too many files; search a smaller folder";
                 return Err(ToolError::Failed(why.to_owned()));
@@ -81,7 +82,7 @@ impl<T, F: Fn(Seen<'_>) -> Option<T>> Walk<'_, F> {
     }
 
     fn folder(&self, job: &Job, found: &mut Vec<T>, folders: &mut Vec<Job>) {
-        let Ok(folder) = self.place.root.open_dir(or_itself(&job.path)) else { return };
+        let Ok(folder) = self.origin.root.open_dir(or_itself(&job.path)) else { return };
         let Ok(entries) = folder.entries() else { return };
         let entries: Vec<_> = entries
             .flatten()
@@ -94,20 +95,20 @@ impl<T, F: Fn(Seen<'_>) -> Option<T>> Walk<'_, F> {
         };
         for (name, kind) in entries {
             let path = job.path.join(&name);
-            if !self.wants(&rules, &path, &name, kind) {
+            if !self.passes(&rules, &path, &name, kind) {
                 continue;
             }
             if kind.is_dir() {
                 folders.push(Job { path, rules: Arc::clone(&rules) });
             } else if kind.is_file() {
-                found.extend((self.note)(Seen { folder: &folder, name: &name, path }));
+                found.extend((self.note)(WalkedFile { folder: &folder, name: &name, path }));
             }
         }
     }
 
-    /// What is asked for comes first, then what the ignore files say, then whether it is hidden.
-    /// What git keeps for itself is nobody's wish, not even of who asks for everything.
-    fn wants(&self, rules: &Rules, path: &Path, name: &OsStr, kind: FileType) -> bool {
+    /// Returns whether a path passes. The requested glob decides first, then the ignore files, then
+    /// the file type and the rule for hidden files. The contents of `.git` never pass.
+    fn passes(&self, rules: &Rules, path: &Path, name: &OsStr, kind: FileType) -> bool {
         let is_folder = kind.is_dir();
         if name == GIT {
             return false;

@@ -1,26 +1,27 @@
-//! Whether anybody still waits for a search.
+//! Cancellation of a search.
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::tools::ToolError;
 
-/// The stop of one search. It runs on threads of its own, which nobody can abort: they ask.
+/// The cancellation flag of one search. The search runs on blocking threads, which cannot be
+/// aborted, so the threads check the flag.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch(CancellationToken);
 
 impl Watch {
-    /// A watch that ends with the call, and the guard that ends it when the call is dropped.
+    /// Creates a flag that is set with `stop`, and a guard that sets it when the call is dropped.
     pub(crate) fn of(stop: &CancellationToken) -> (Self, DropGuard) {
         let token = stop.child_token();
         (Self(token.clone()), token.drop_guard())
     }
 
-    /// Whether the search is to be given up.
+    /// Returns whether the search is cancelled.
     pub(crate) fn is_over(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    /// Fails when the search is to be given up.
+    /// Fails if the search is cancelled.
     pub(crate) fn check(&self) -> Result<(), ToolError> {
         if self.is_over() {
             return Err(ToolError::Failed("the search was given up".to_owned()));

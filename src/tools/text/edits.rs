@@ -1,5 +1,4 @@
-//! One text in the place of another. What the model does not mean to change stays byte for byte as
-//! it is, line ends included.
+//! Text replacement. Text outside of the replaced occurrences keeps its bytes, including line ends.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -24,7 +23,7 @@ pub(in crate::tools) struct Edit {
 }
 
 impl Edit {
-    /// What takes the edit back, if nothing else has changed.
+    /// Returns the inverse edit. It restores the text if nothing else has changed.
     pub(in crate::tools) fn undone(&self) -> Self {
         Self {
             old_string: self.new_string.clone(),
@@ -34,7 +33,7 @@ impl Edit {
     }
 }
 
-/// Makes edits one after the other, each on what the one before it left: all of them or none.
+/// Applies edits in order, each to the result of the previous one. Applies all of them or none.
 pub(in crate::tools) fn apply_all(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
     let total = edits.len();
     let mut text = Cow::Borrowed(text);
@@ -47,7 +46,7 @@ pub(in crate::tools) fn apply_all(text: &str, edits: &[Edit]) -> Result<String, 
     Ok(text.into_owned())
 }
 
-/// Makes one edit.
+/// Applies one edit.
 pub(in crate::tools) fn apply(text: &str, edit: &Edit) -> Result<String, ToolError> {
     let invalid = |text: &str| Err(ToolError::Invalid(text.to_owned()));
     if edit.old_string == edit.new_string {
@@ -73,7 +72,7 @@ pub(in crate::tools) fn apply(text: &str, edit: &Edit) -> Result<String, ToolErr
              replace, or set replace_all"
         )));
     }
-    // Many short matches and a long replacement would fill the memory.
+    // Many short matches with a long replacement could exhaust memory.
     let longest = found.len().saturating_mul(2 * edit.new_string.len()).saturating_add(text.len());
     if longest > 2 * MAX_FILE {
         return invalid("the file would become too large");
@@ -82,25 +81,25 @@ pub(in crate::tools) fn apply(text: &str, edit: &Edit) -> Result<String, ToolErr
     if changed == text { invalid("the edit changes nothing") } else { Ok(changed) }
 }
 
-/// Line ends as the model sees them.
+/// Converts CRLF line ends to LF, as the model reads them.
 pub(in crate::tools) fn unix(text: &str) -> Cow<'_, str> {
     if text.contains("\r\n") { text.replace("\r\n", "\n").into() } else { text.into() }
 }
 
-/// A whole new text with the line ends of the one that it replaces, if that had only CRLF.
+/// Converts a new text to CRLF if the text that it replaces has only CRLF line ends.
 pub(in crate::tools) fn like(before: &str, text: &str) -> String {
     let ends = before.matches('\n').count();
     let is_dos = ends > 0 && before.matches("\r\n").count() == ends;
     if is_dos && !text.contains("\r\n") { text.replace('\n', "\r\n") } else { text.to_owned() }
 }
 
-/// A text with plain line ends, and the way back to the one it was made from.
+/// A text with LF line ends, and the mapping to the original text.
 struct Plain<'a> {
     original: &'a str,
     text: Cow<'a, str>,
-    /// The places in `text` of line ends that were CRLF.
+    /// The offsets in `text` of line ends that are CRLF in the original.
     dos: Vec<usize>,
-    /// The places in `text` of all line ends, if they are mixed.
+    /// The offsets in `text` of all line ends, if the original mixes LF and CRLF.
     ends: Vec<usize>,
 }
 
@@ -121,7 +120,7 @@ impl<'a> Plain<'a> {
         Self { original, text, dos, ends }
     }
 
-    /// The place in the original of a place in the plain text.
+    /// Maps an offset in `text` to the offset in the original.
     fn place(&self, at: usize) -> usize {
         at + self.dos.partition_point(|end| *end < at)
     }
@@ -130,7 +129,7 @@ impl<'a> Plain<'a> {
         self.original.get(range).unwrap_or_default()
     }
 
-    /// The original with the occurrences of a text of this length replaced.
+    /// Returns the original with the occurrences at `found`, each of `length` bytes, replaced.
     fn replaced(&self, found: &[usize], length: usize, new: &str) -> String {
         let mut changed = String::with_capacity(self.original.len());
         let mut done = 0;
@@ -153,7 +152,8 @@ impl<'a> Plain<'a> {
         changed
     }
 
-    /// Whether a line that is added here ends in CRLF: as the next line does, or the last one.
+    /// Returns whether a line inserted at this offset ends in CRLF. It ends as the next line does,
+    /// or as the last line at the end of the text.
     fn is_dos_at(&self, at: usize) -> bool {
         if self.ends.is_empty() {
             return !self.dos.is_empty();
@@ -164,15 +164,14 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// How long a part is in the old and in the new text.
+/// The length of a common part in the old and in the new text, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Length {
     old: usize,
     new: usize,
 }
 
-/// What the old and the new text have in common, at the beginning and at the end. A line end of
-/// the one is the same as that of the other, whatever it is made of.
+/// Returns the lengths of the common prefix and suffix of two texts. LF and CRLF are equal.
 fn same(old: &str, new: &str) -> (Length, Length) {
     let mut before = Length::default();
     while let (Some(left), Some(right)) = (first(old, before.old), first(new, before.new)) {
@@ -195,7 +194,7 @@ fn same(old: &str, new: &str) -> (Length, Length) {
     (before, after)
 }
 
-/// The character here, and how many bytes it takes; CRLF is one.
+/// Returns the character at an offset and its length in bytes. CRLF counts as one character.
 fn first(text: &str, at: usize) -> Option<(char, usize)> {
     let rest = text.get(at..)?;
     if rest.starts_with("\r\n") {

@@ -1,42 +1,42 @@
-//! Files as texts: what the model reads of them, and how they are changed without damage.
+//! Text files: decoding for the model and changes that preserve the rest of the file.
 
 pub(in crate::tools) mod edits;
 pub(in crate::tools) mod numbered;
 
 use super::ToolError;
 
-/// Where a NUL means that a file is no text.
+/// The number of leading bytes in which a NUL marks a file as binary.
 const HEAD: usize = 8 * 1024;
 const UTF8_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 const LITTLE_MARK: [u8; 2] = [0xff, 0xfe];
 const BIG_MARK: [u8; 2] = [0xfe, 0xff];
 
-/// How a text is written as bytes.
+/// The encoding of a text file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Utf8,
     Utf8Marked,
     Utf16Little,
     Utf16Big,
-    /// Bytes that are not the text: some of them are only shown by a stand-in.
+    /// Neither UTF-8 nor UTF-16: invalid bytes are shown as replacement characters.
     Unknown,
 }
 
-/// A file as a text.
+/// A decoded text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::tools) struct TextFile {
     encoding: Encoding,
-    /// Without a byte order mark, with the line ends of the file.
+    /// The text, without the byte order mark and with the line ends of the file.
     pub(in crate::tools) text: String,
 }
 
 impl TextFile {
-    /// A file that is not there yet.
+    /// Returns an empty file, for a path that does not exist yet.
     pub(in crate::tools) fn new() -> Self {
         Self { encoding: Encoding::Utf8, text: String::new() }
     }
 
-    /// Reads UTF-8, UTF-16 with its mark, and what else looks like a text.
+    /// Decodes UTF-8, UTF-16 with a byte order mark, and other files that contain no NUL.
     pub(in crate::tools) fn read(path: &str, bytes: &[u8]) -> Result<Self, ToolError> {
         let not_text = || ToolError::Failed(format!("{path} is not a text file"));
         for (mark, encoding, unit) in [
@@ -66,12 +66,12 @@ impl TextFile {
         })
     }
 
-    /// Whether the text is all that there is, so that a changed text is a changed file.
+    /// Returns whether encoding the text restores the file's bytes.
     pub(in crate::tools) fn is_exact(&self) -> bool {
         self.encoding != Encoding::Unknown
     }
 
-    /// Another text as this file would hold it. A file of unknown encoding becomes UTF-8.
+    /// Encodes a text in this file's encoding. A file of unknown encoding becomes UTF-8.
     pub(in crate::tools) fn bytes_of(&self, text: &str) -> Vec<u8> {
         let pairs = |mark: [u8; 2], bytes: fn(u16) -> [u8; 2]| {
             mark.into_iter().chain(text.encode_utf16().flat_map(bytes)).collect()

@@ -1,27 +1,28 @@
-//! Lines with their numbers, as `cat -n` shows them.
+//! Numbered lines in the format of `cat -n`.
 
 use std::fmt::Write as _;
 
-/// The characters of a line that are shown.
+/// The maximum number of characters shown of a line.
 const MAX_LINE: usize = 2000;
-/// The bytes of a page: less than a result may have, so that pages are cut between lines.
+/// The maximum size of a page, in bytes. It is less than the limit of a result, so that pages end
+/// between lines.
 const MAX_PAGE: usize = 96 * 1024;
-/// The lines shown around a change.
+/// The number of lines shown before and after a change.
 const CONTEXT: usize = 4;
-/// The bytes and lines shown of a change.
+/// The maximum size of a snippet, in bytes and in lines.
 const MAX_SNIPPET: usize = 24 * 1024;
 const MAX_SNIPPET_LINES: usize = 400;
 
-/// A part of a text.
+/// A range of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::tools) struct Part {
-    /// Lines to skip.
+    /// The number of lines to skip.
     pub(in crate::tools) offset: usize,
-    /// Lines to show at most.
+    /// The maximum number of lines to show.
     pub(in crate::tools) limit: usize,
 }
 
-/// The lines of a part, and how to read on.
+/// Returns the numbered lines of a range, followed by the offset of the next page if there is one.
 pub(in crate::tools) fn page(text: &str, part: Part) -> String {
     let total = text.lines().count();
     if part.offset > 0 && part.offset >= total {
@@ -36,7 +37,7 @@ pub(in crate::tools) fn page(text: &str, part: Part) -> String {
     page
 }
 
-/// The lines that differ, as they are now, with some around them.
+/// Returns the changed lines of the new text with some lines of context.
 pub(in crate::tools) fn snippet(before: &str, after: &str) -> String {
     let (old, new) = (before.lines().count(), after.lines().count());
     let starts = before.lines().zip(after.lines());
@@ -57,7 +58,8 @@ pub(in crate::tools) fn snippet(before: &str, after: &str) -> String {
     text
 }
 
-/// Lines with their numbers, as many as there is room for but at least one, and how many.
+/// Formats numbered lines up to `room` bytes, but at least one. Returns the text and the number of
+/// lines.
 fn numbered<'a>(
     lines: impl Iterator<Item = &'a str>,
     offset: usize,

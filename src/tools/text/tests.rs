@@ -1,4 +1,4 @@
-//! A change changes what it names and nothing else.
+//! Tests of text changes: an edit changes the named text and nothing else.
 
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn an_edit_replaces_the_one_occurrence() {
 }
 
 #[test]
-fn an_edit_that_means_nothing_here_is_refused() {
+fn an_edit_that_does_not_apply_is_refused() {
     assert_eq!(apply("a", &edit("b", "x")), invalid("old_string not found in file"));
     assert_eq!(apply("a", &edit("a", "a")), invalid("old_string and new_string are the same"));
     assert_eq!(apply("a", &edit("", "x")), invalid("old_string is empty, and the file is not"));
@@ -40,14 +40,14 @@ fn an_edit_that_means_nothing_here_is_refused() {
 }
 
 #[test]
-fn a_replacement_that_would_fill_the_memory_is_refused() {
+fn a_replacement_with_a_result_above_the_size_limit_is_refused() {
     let text = "a".repeat(1 << 20);
     let bomb = everywhere("a", &text);
     assert_eq!(apply(&text, &bomb), invalid("the file would become too large"));
 }
 
 #[test]
-fn each_edit_stands_on_the_one_before_and_all_are_made_or_none() {
+fn edits_apply_in_order_and_all_or_none() {
     assert_eq!(apply_all("one", &[edit("one", "two"), edit("two", "three")]), Ok("three".into()));
     assert_eq!(
         apply_all("one", &[edit("one", "two"), edit("one", "x"), edit("two", "y")]),
@@ -56,7 +56,7 @@ fn each_edit_stands_on_the_one_before_and_all_are_made_or_none() {
 }
 
 #[test]
-fn line_ends_are_matched_as_they_are_shown_and_written_as_the_file_has_them() {
+fn edits_match_lf_and_write_the_line_ends_of_the_file() {
     assert_eq!(
         apply("a\r\nb\r\nc\r\n", &edit("a\nb", "a\nx\nb")),
         Ok("a\r\nx\r\nb\r\nc\r\n".into())
@@ -66,7 +66,7 @@ fn line_ends_are_matched_as_they_are_shown_and_written_as_the_file_has_them() {
 }
 
 #[test]
-fn lines_that_an_edit_only_names_keep_their_line_ends() {
+fn unchanged_lines_in_an_edit_keep_their_line_ends() {
     let mixed = "one\r\ntwo\nthree\r\nfour\n";
     assert_eq!(
         apply(mixed, &edit("one\ntwo\nthree\nfour\n", "one\ntwo\n3\nfour\n")),
@@ -83,14 +83,14 @@ fn lines_that_an_edit_only_names_keep_their_line_ends() {
 }
 
 #[test]
-fn a_whole_new_text_keeps_line_ends_that_were_all_alike() {
+fn a_new_text_keeps_crlf_if_the_old_text_has_only_crlf() {
     assert_eq!(like("a\r\nb\r\n", "x\ny\n"), "x\r\ny\r\n");
     assert_eq!(like("a\r\nb\n", "x\ny\n"), "x\ny\n");
     assert_eq!(like("", "x\ny\n"), "x\ny\n");
 }
 
 #[test]
-fn every_encoding_is_read_and_written_back_byte_for_byte() {
+fn every_encoding_round_trips_byte_for_byte() {
     let utf16 = |mark: [u8; 2], bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
         mark.into_iter().chain("añ→😀\r\n".encode_utf16().flat_map(bytes)).collect()
     };
@@ -108,7 +108,7 @@ fn every_encoding_is_read_and_written_back_byte_for_byte() {
 }
 
 #[test]
-fn what_is_no_text_is_refused_and_what_is_not_certain_is_said_to_be() {
+fn binary_files_are_refused_and_unknown_encodings_are_marked() {
     for bytes in [b"a\0b".as_slice(), &[0xff, 0xfe, 0x00], &[0xff, 0xfe, 0x00, 0xd8]] {
         let refused = ToolError::Failed("x is not a text file".to_owned());
         assert_eq!(TextFile::read("x", bytes), Err(refused));
@@ -119,7 +119,7 @@ fn what_is_no_text_is_refused_and_what_is_not_certain_is_said_to_be() {
 }
 
 #[test]
-fn lines_are_numbered_as_cat_does() {
+fn lines_are_numbered_in_the_format_of_cat() {
     let all = Part { offset: 0, limit: 2000 };
     assert_eq!(page("package main\n\n\tx\r\n", all), "     1→package main\n     2→\n     3→\tx");
     assert_eq!(
@@ -133,7 +133,7 @@ fn lines_are_numbered_as_cat_does() {
 }
 
 #[test]
-fn a_long_line_is_cut_and_a_long_page_ends_between_lines() {
+fn a_long_line_is_truncated_and_a_long_page_ends_between_lines() {
     let all = Part { offset: 0, limit: 2000 };
     let long = "ü".repeat(2001);
     let shown = format!("     1→{}… [the line has 2001 characters]", "ü".repeat(2000));
@@ -149,7 +149,7 @@ fn a_long_line_is_cut_and_a_long_page_ends_between_lines() {
 }
 
 #[test]
-fn a_snippet_shows_what_changed_with_four_lines_around_it() {
+fn a_snippet_shows_the_changed_lines_with_four_lines_of_context() {
     let before = (1..=20).fold(String::new(), |text, n| text + &format!("line {n}\n"));
     let after = before.replace("line 10\n", "ten\nand a half\n");
     let lines: Vec<String> = snippet(&before, &after).lines().map(str::to_owned).collect();
@@ -162,7 +162,7 @@ fn a_snippet_shows_what_changed_with_four_lines_around_it() {
     assert!(snippet("", &flood).ends_with("   400→x\n[600 more lines]"));
 }
 
-/// Texts of few letters and every kind of line end, so that matches are found.
+/// Generates texts of few letters and all kinds of line ends, so that matches are likely.
 fn texts() -> impl Strategy<Value = String> {
     prop::collection::vec(
         prop_oneof![Just("a"), Just("b"), Just("é"), Just("\n"), Just("\r\n")],
@@ -176,10 +176,10 @@ fn lines(text: &str) -> Vec<&str> {
 }
 
 proptest! {
-    /// Whatever is replaced by whatever: seen with plain line ends it is the plain replacement, and
-    /// what is before and behind the match is the same to the byte.
+    /// With LF line ends, an edit equals a plain replacement. Text before and after the match keeps
+    /// its bytes.
     #[test]
-    fn an_edit_is_the_plain_replacement_and_leaves_the_rest(
+    fn an_edit_equals_a_plain_replacement_and_preserves_the_rest(
         before in texts(), old in texts(), after in texts(), new in texts(),
     ) {
         let text = format!("{before}{old}{after}");

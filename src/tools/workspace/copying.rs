@@ -1,4 +1,4 @@
-//! Copying a folder with all that is in it.
+//! Recursive copies of folders.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -12,30 +12,32 @@ use rustix::fs::syncfs;
 use super::open::{Missing, open_folder, open_regular};
 use super::or_itself;
 
-/// The most that is copied, in bytes of all files together.
+/// The maximum total size of the copied files, in bytes.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
-/// Files and folders that are copied at most.
+/// The maximum number of copied files and folders.
 const MAX_ENTRIES: usize = 10_000;
-/// How deep folders may lie in each other.
+/// The maximum nesting depth of folders.
 const MAX_DEPTH: usize = 100;
 
-/// A folder that was not copied.
+/// The reason why a folder was not copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// There is too much in it.
+    /// The folder exceeds a limit.
     #[error(
         "the folder has more than {MAX_ENTRIES} files, {MAX_BYTES} bytes or {MAX_DEPTH} levels"
     )]
     TooLarge,
-    /// The disk failed.
+    /// An I/O error.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Copies a folder of the service's own to where there is none yet; nothing if there is no such
-/// folder. Only regular files and folders are taken: a link may lead to what belongs to others.
+/// Copies a folder that the service owns to a path that does not exist. Does nothing if the source
+/// does not exist. Copies only regular files and folders, because a symbolic link may lead to files
+/// of other tenants.
 ///
-/// What somebody changes meanwhile is copied as it is found. After a failure a part of it is there.
+/// The copy is not a snapshot: concurrent changes may be included or not. After an error a partial
+/// copy remains.
 pub fn copy_folder(from: &Path, to: &Path) -> Result<(), CopyError> {
     let source = match open_beneath(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -47,12 +49,12 @@ pub fn copy_folder(from: &Path, to: &Path) -> Result<(), CopyError> {
     while let Some(path) = walk.folders.pop_front() {
         walk.folder(&source, &copy, &path)?;
     }
-    // A fork that is there has its files, also after the machine has lost its power.
+    // A forked session keeps its files after a power failure.
     syncfs(copy.open(".")?).map_err(io::Error::from)?;
     Ok(())
 }
 
-/// Opens a folder, which itself is no link.
+/// Opens a folder. Fails if the folder is a symbolic link.
 fn open_beneath(folder: &Path) -> io::Result<Dir> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
         return Err(ErrorKind::InvalidInput.into());
@@ -61,7 +63,7 @@ fn open_beneath(folder: &Path) -> io::Result<Dir> {
     open_folder(parent, Path::new(name), Missing::IsAnError)
 }
 
-/// How much has been copied, and which folders have still to be.
+/// The state of a copy: the totals so far and the folders still to copy.
 struct Walk {
     entries: usize,
     bytes: u64,
@@ -69,7 +71,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Copies the files of a folder, and makes its folders.
+    /// Copies the files of a folder, and creates its subfolders.
     fn folder(&mut self, source: &Dir, copy: &Dir, path: &Path) -> Result<(), CopyError> {
         let from = readable(open_folder(source.try_clone()?, path, Missing::IsAnError))?;
         let Some(from) = from else { return Ok(()) };
@@ -114,7 +116,8 @@ impl Walk {
     }
 }
 
-/// None for what may not be read, which no tool could read either, and for what is gone by now.
+/// Maps missing files and files without read permission to `None`. No tool can read the latter, so
+/// the copy omits them.
 fn readable<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
     match opened {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn there_need_be_no_folder() {
+    fn a_source_that_does_not_exist_is_ignored() {
         let (home, _, to) = home();
         copy_folder(&home.path().join("none"), &to).unwrap();
         assert!(!to.exists());

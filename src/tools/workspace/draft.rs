@@ -1,10 +1,10 @@
-//! Files that are not finished.
+//! Names of the temporary files of writes.
 
 use super::hash;
 use crate::domain::claim::Fence;
 
-/// The name of a file that is not finished: of one attempt at one call, so that the next attempt
-/// knows what to clear away.
+/// The name of a temporary file. It identifies the call and the attempt, so that the next attempt
+/// can remove the files of earlier attempts.
 #[derive(Debug, Clone)]
 pub struct Draft {
     call: u128,
@@ -12,24 +12,25 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// The draft of a call. Ids of calls may repeat in other runs, and are not file names.
+    /// Returns the draft of a call. The name contains a hash, because call IDs repeat in other runs
+    /// and are not valid file names.
     pub fn new(claim: Fence, tool_use_id: &str) -> Self {
         let hash = hash(format!("{} {tool_use_id}", claim.run_id).as_bytes());
         let call = hash.iter().take(16).fold(0, |call, byte| call << 8 | u128::from(*byte));
         Self { call, attempt: claim.attempt }
     }
 
-    /// Of this attempt.
+    /// Returns the file name of this attempt.
     pub(super) fn name(&self) -> String {
         self.name_of(self.attempt)
     }
 
-    /// Of the attempts before this one.
+    /// Returns the file names of all earlier attempts.
     pub(super) fn earlier(&self) -> impl Iterator<Item = String> {
         (1..self.attempt).map(|attempt| self.name_of(attempt))
     }
 
-    /// The name of a finished file of the call's own.
+    /// Returns the name of the file that stores the call's complete result.
     pub(super) fn call_name(&self) -> String {
         format!("{:032x}.txt", self.call)
     }

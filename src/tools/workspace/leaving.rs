@@ -1,9 +1,10 @@
-//! Folders that may be of no session soon, or are of none yet.
+//! Garbage collection of session folders (write-ahead notes).
 //!
-//! The database cannot remove a folder together with a session's row, nor make one. So a note is
-//! written before the database decides, and taken away when the folder is as the database says.
-//! What stays between the two, because the process died or nobody heard what became of a commit, is
-//! found by the note: nobody has to guess from its name that a folder belongs to no session.
+//! The database cannot create or remove a folder in the transaction that creates or removes the
+//! session's row. Therefore a note is written before the transaction, and removed when the folder
+//! matches the database. If the process dies in between, or the outcome of a commit is unknown, the
+//! note remains, and a later collection finds the folder by it. No folder is removed because of its
+//! name alone.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
@@ -13,23 +14,23 @@ use std::time::Duration;
 use super::remove_folder;
 use crate::domain::ids::SessionId;
 
-/// Where the notes are, beside the folders of sessions.
+/// The folder of the notes, next to the folders of sessions.
 const NOTES: &str = ".leaving";
 
-/// What was noted: these folders may have to go.
+/// A note: the folders that may have to be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaving {
-    /// The session that it is about, if there are several.
+    /// The root session of the sessions.
     pub root: SessionId,
-    /// Which database knows whether they exist: folders may be shared by services that share no
-    /// database.
+    /// The identity of the database that stores the sessions. Services with different databases may
+    /// share a folder.
     pub database: String,
-    /// Whose folders.
+    /// The sessions that own the folders.
     pub sessions: Vec<SessionId>,
 }
 
 impl Leaving {
-    /// Writes the note, for good: it is on disk when this returns.
+    /// Writes the note. It is on disk when this returns.
     pub fn note(&self, workspaces: &Path) -> io::Result<()> {
         let folder = workspaces.join(NOTES);
         fs::create_dir_all(&folder)?;
@@ -44,19 +45,21 @@ impl Leaving {
         File::open(&folder)?.sync_all()
     }
 
-    /// Removes the folders of those that are gone: all that can be, and then it fails.
+    /// Removes the folders of the sessions in `gone`. After an error it continues with the others,
+    /// and then returns an error.
     pub fn remove(&self, workspaces: &Path, gone: &[SessionId]) -> io::Result<()> {
         let removals = gone.iter().map(|id| remove_folder(&workspaces.join(id.to_string())));
         removals.fold(Ok(()), Result::and)
     }
 
-    /// Removes the folders of those that are gone, and then the note, which else stays.
+    /// Removes the folders of the sessions in `gone`, and then the note. After an error the note
+    /// remains.
     pub fn end(&self, workspaces: &Path, gone: &[SessionId]) -> io::Result<()> {
         self.remove(workspaces, gone)?;
         self.forget(workspaces)
     }
 
-    /// Takes the note away.
+    /// Removes the note.
     pub fn forget(&self, workspaces: &Path) -> io::Result<()> {
         match fs::remove_file(workspaces.join(NOTES).join(self.root.to_string())) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -65,9 +68,9 @@ impl Leaving {
     }
 }
 
-/// Notes for a database that are older than this, and at most so many of them: in the order of their
-/// sessions, those behind this one first, so that notes which stay hide no others for good. What
-/// cannot be read as one is left.
+/// Lists the notes of a database that are older than `age`, at most `limit` of them. The order is
+/// that of the session IDs, starting after `after` and wrapping around, so that notes that remain
+/// do not hide others. Files that are not notes are ignored.
 pub fn list_leaving(
     workspaces: &Path,
     database: &str,
@@ -101,11 +104,11 @@ pub fn list_leaving(
 
 fn is_older(path: &Path, age: Duration) -> io::Result<bool> {
     let written = match fs::symlink_metadata(path) {
-        // Another process was faster.
+        // Another process has removed the note.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         metadata => metadata?.modified()?,
     };
-    // One of the future is not old.
+    // A modification time in the future counts as new.
     Ok(written.elapsed().is_ok_and(|elapsed| elapsed > age))
 }
 
@@ -138,23 +141,23 @@ mod tests {
     }
 
     #[test]
-    fn only_old_notes_are_found_and_what_is_none_is_left() {
+    fn only_old_notes_are_listed_and_other_files_are_ignored() {
         let home = tempfile::TempDir::new().unwrap();
         let workspaces = home.path().join("workspaces");
         assert_eq!(list_leaving(&workspaces, HERE, HOUR, ALL).unwrap(), []);
-        let (old, young, torn) = (leaving(), leaving(), leaving());
+        let (old, young, truncated) = (leaving(), leaving(), leaving());
         let path = |leaving: &Leaving| workspaces.join(NOTES).join(leaving.root.to_string());
-        for leaving in [&old, &young, &torn] {
+        for leaving in [&old, &young, &truncated] {
             leaving.note(&workspaces).unwrap();
         }
-        fs::write(path(&torn), "1/2\nses_01").unwrap();
+        fs::write(path(&truncated), "1/2\nses_01").unwrap();
         age(&path(&old), 61 * MINUTE);
-        age(&path(&torn), 61 * MINUTE);
+        age(&path(&truncated), 61 * MINUTE);
         age(&path(&young), 59 * MINUTE);
         assert_eq!(list_leaving(&workspaces, HERE, HOUR, ALL).unwrap(), from_ref(&old));
         assert_eq!(list_leaving(&workspaces, HERE, Duration::ZERO, (None, 1)).unwrap().len(), 1);
 
-        // Written again it is young again.
+        // Writing the note again resets its age.
         old.note(&workspaces).unwrap();
         assert_eq!(list_leaving(&workspaces, HERE, HOUR, ALL).unwrap(), []);
         old.forget(&workspaces).unwrap();
@@ -163,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn a_note_goes_when_the_folders_have_gone() {
+    fn a_note_is_removed_after_its_folders() {
         let home = tempfile::TempDir::new().unwrap();
         let (workspaces, leaving) = (home.path().join("workspaces"), leaving());
         leaving.note(&workspaces).unwrap();
         let folder = |index: usize| workspaces.join(leaving.sessions[index].to_string());
         fs::create_dir_all(folder(1).join("a")).unwrap();
-        // The name of no folder that can be removed.
+        // A file in place of the workspaces folder, so that the removal fails.
         let blocked = home.path().join("blocked");
         fs::write(&blocked, "").unwrap();
         assert!(leaving.end(&blocked, &leaving.sessions).is_err());
@@ -179,7 +182,7 @@ mod tests {
         assert_eq!((noted(), folder(1).exists()), (vec![], false));
     }
     #[test]
-    fn notes_are_listed_in_turn() {
+    fn notes_are_listed_in_rotation() {
         let home = tempfile::TempDir::new().unwrap();
         let mut all: Vec<_> = (0..5).map(|_| leaving()).collect();
         all.sort_by_key(|leaving| leaving.root);
@@ -195,7 +198,7 @@ mod tests {
         assert_eq!(list(None), roots[..2]);
         assert_eq!(list(Some(roots[1])), roots[2..4]);
         assert_eq!(list(Some(roots[3])), [roots[4], roots[0]]);
-        // Somebody has removed it.
+        // The note after the cursor has been removed.
         all[2].forget(home.path()).unwrap();
         assert_eq!(list(Some(roots[2])), roots[3..]);
     }

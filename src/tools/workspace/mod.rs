@@ -1,19 +1,19 @@
-//! The files of a session. Every path is opened beneath the folder's handle, so that neither
-//! `..` nor a link, nor one that is swapped in while we look, leads out of it.
+//! The files of a session. Every path is opened relative to the folder's handle. Neither `..` nor a
+//! symbolic link leads out of the folder, even if the link replaces a folder during the access.
 //!
-//! A hard link to a file outside cannot be told from a file. To make one takes access to that
-//! file, which neither tools nor the sandbox have; and a write replaces the file here, never the
-//! one that it is linked to.
+//! A hard link to a file outside cannot be distinguished from a file. Creating one requires access
+//! to that file, which neither tools nor the sandbox have. A write replaces the directory entry in
+//! the workspace and never changes the linked file.
 
 mod copying;
 mod draft;
-mod kept;
 mod leaving;
 mod open;
 mod paths;
 mod protected;
 mod removal;
 mod roots;
+mod stored_results;
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -39,59 +39,59 @@ pub use protected::PROTECTED;
 pub use removal::remove_folder;
 pub use roots::Roots;
 
-/// The largest file that is read, hashed or written.
+/// The maximum size, in bytes, of a file that is read, hashed or written.
 pub const MAX_FILE: usize = 16 * 1024 * 1024;
 
-/// The longest path, in bytes: it is a key in the database, and those have a bound.
+/// The maximum length of a path, in bytes. Paths are keys in the database, whose length is limited.
 const MAX_PATH: usize = 2048;
 
-/// How often the lock of a file is asked for, and how long between: whoever else replaces the file
-/// needs a moment.
+/// The number of tries to lock a file, and the pause between them. Another writer holds the lock
+/// only while it replaces the file.
 const LOCK_TRIES: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// A folder and nothing above it.
+/// The folder of a session, without access to anything above it.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     root: PathBuf,
-    /// Whether somebody else than the service chose the folder.
+    /// If set, the operator or a client chose the folder.
     is_named: bool,
 }
 
-/// An entry of a folder.
+/// An entry of a folder listing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
-    /// Its name.
+    /// The entry's name.
     pub name: String,
-    /// Whether it is a folder.
+    /// If set, the entry is a folder.
     pub is_folder: bool,
 }
 
 impl Workspace {
-    /// A folder of the service's own, which need not exist yet.
+    /// A folder that the service owns. It is created on first use.
     pub fn new(root: PathBuf) -> Self {
         Self { root, is_named: false }
     }
 
-    /// A folder that the operator or a client has named. No part of its path may be a link: who
-    /// works in one folder could else put a link in the place of another.
+    /// A folder that the operator or a client has named. No component of its path may be a symbolic
+    /// link: otherwise a process in one folder could replace it by a link to another folder.
     pub fn named(root: PathBuf) -> Self {
         Self { root, is_named: true }
     }
 
-    /// Where the folder is.
+    /// Returns the path of the folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The names by which the folder may be called: as it was given, and without links.
+    /// Returns the paths of the folder: as configured, and with symbolic links resolved.
     pub fn names(&self) -> Vec<PathBuf> {
         let real = paths::real(&self.root).filter(|real| *real != self.root);
         [self.root.clone()].into_iter().chain(real).collect()
     }
 
-    /// Keeps all others who lock the file, in this process or another, from replacing it as long
-    /// as this is held. What was replaced meanwhile is not the file any more: look again.
+    /// Locks a file exclusively for this and other processes. The file may have been replaced while
+    /// the lock was requested, so the caller reads it again.
     pub(in crate::tools) fn lock(&self, path: &str) -> io::Result<std::fs::File> {
         let relative = paths::beneath(&self.root, path).map_err(io::Error::other)?;
         let file = open_regular(&self.open()?, &relative)?.ok_or(ErrorKind::NotFound)?.into_std();
@@ -104,19 +104,20 @@ impl Workspace {
         Err(io::Error::other("it is locked"))
     }
 
-    /// Which folder it is, whatever stands under its name later: its device and inode.
+    /// Returns the folder's device and inode, which identify it even if another folder takes its
+    /// path.
     pub fn identity(&self) -> Result<(u64, u64), ToolError> {
         let metadata = self.dir()?.dir_metadata().map_err(|error| failed(".", error))?;
         Ok((metadata.dev(), metadata.ino()))
     }
 
-    /// The folder itself, which is made if it is not there.
+    /// Returns the path of the folder, and creates the folder if it does not exist.
     pub fn folder(&self) -> Result<PathBuf, ToolError> {
         self.dir()?;
         Ok(self.root.clone())
     }
 
-    /// A path in its plainest form: what is stored of it, and compared.
+    /// Normalizes a path for storage and comparison.
     pub fn plain(&self, path: &str) -> Result<String, ToolError> {
         let relative = paths::beneath(&self.root, path)?;
         let text = relative.to_str().ok_or_else(|| failed(path, ErrorKind::InvalidInput.into()))?;
@@ -126,12 +127,12 @@ impl Workspace {
         Ok(if text.is_empty() { ".".to_owned() } else { text.to_owned() })
     }
 
-    /// Reads a regular file as bytes.
+    /// Reads a regular file as bytes. Fails if it does not exist.
     pub fn read(&self, path: &str) -> Result<Vec<u8>, ToolError> {
         self.find(path)?.ok_or_else(|| failed(path, ErrorKind::NotFound.into()))
     }
 
-    /// Reads a regular file as bytes; none if there is no such file.
+    /// Reads a regular file as bytes. Returns `None` if it does not exist.
     pub fn find(&self, path: &str) -> Result<Option<Vec<u8>>, ToolError> {
         let fail = |error| failed(path, error);
         let (dir, relative) = self.beneath(path)?;
@@ -149,20 +150,21 @@ impl Workspace {
         Ok(Some(bytes))
     }
 
-    /// The SHA-256 of a file; none if there is no such file.
+    /// Returns the SHA-256 of a file, or `None` if it does not exist.
     pub fn hash(&self, path: &str) -> Result<Option<Vec<u8>>, ToolError> {
         Ok(self.find(path)?.map(|bytes| hash(&bytes)))
     }
 
-    /// Refuses a path that no tool may write to.
+    /// Fails for a path that no tool may write to.
     pub fn check_writable(&self, path: &str) -> Result<(), ToolError> {
         protected::refuse(path, &paths::beneath(&self.root, path)?)
     }
 
-    /// Writes a file whole: after a crash there is the old one or the new one, and a draft.
+    /// Writes a file atomically. After a crash the file has the old or the new content, and a
+    /// temporary file may remain.
     ///
-    /// `may_finish` is asked at the last moment: a write that took too long may not be ours to
-    /// make any more.
+    /// `may_finish` is called immediately before the file is replaced. It returns false if the call
+    /// has lost the right to write.
     pub fn write(
         &self,
         path: &str,
@@ -182,8 +184,8 @@ impl Workspace {
         put(&folder, Path::new(name), content, draft, may_finish).map_err(fail)
     }
 
-    /// Removes what dead attempts of a call left beside its file. An attempt that only seems dead
-    /// cannot put its draft in place any more.
+    /// Removes the temporary files of earlier attempts of a call. An earlier attempt that is still
+    /// running then fails to rename its temporary file.
     pub fn discard_drafts(&self, path: &str, draft: &Draft) -> Result<(), ToolError> {
         let (dir, relative) = self.beneath(path)?;
         for name in draft.earlier() {
@@ -214,8 +216,8 @@ impl Workspace {
         Ok(entries)
     }
 
-    /// The folder's handle and a path beneath it, without `.` and `..`; empty for the folder
-    /// itself.
+    /// Returns the folder's handle and a path relative to it, without `.` and `..`. The path is
+    /// empty for the folder itself.
     pub(in crate::tools) fn beneath(&self, path: &str) -> Result<(Dir, PathBuf), ToolError> {
         let relative = paths::beneath(&self.root, path)?;
         Ok((self.dir()?, relative))
@@ -223,7 +225,7 @@ impl Workspace {
 
     fn dir(&self) -> Result<Dir, ToolError> {
         self.open().map_err(|error| {
-            tracing::error!(path = %self.root.display(), %error, "a workspace cannot be opened");
+            tracing::error!(path = %self.root.display(), %error, "workspace could not be opened");
             ToolError::Failed("the workspace cannot be opened".to_owned())
         })
     }
@@ -245,8 +247,8 @@ impl Workspace {
     }
 }
 
-/// Puts a file into a folder, whole or not at all. Where there was none, and somebody else makes one
-/// meanwhile, theirs stays.
+/// Writes a file into a folder atomically. If the file did not exist and another process creates it
+/// during the write, the other file remains and the write fails.
 fn put(
     folder: &Dir,
     name: &Path,
@@ -277,34 +279,34 @@ fn put(
             return Err(io::Error::other("the call was given up before the file was in place"));
         }
         if is_new {
-            name_anew(folder, &temporary, name)
+            rename_new(folder, &temporary, name)
         } else {
             folder.rename(&temporary, folder, name)
         }
     })();
     if written.is_err() {
-        // The error of the write is the one to tell.
+        // The error of the write is reported rather than that of the removal.
         let _ = folder.remove_file(&temporary);
     }
     written
 }
 
-/// Gives a draft a name that nothing else has.
-fn name_anew(folder: &Dir, draft: &str, name: &Path) -> io::Result<()> {
+/// Renames a temporary file to a name that must not exist.
+fn rename_new(folder: &Dir, draft: &str, name: &Path) -> io::Result<()> {
     match renameat_with(folder, draft, folder, name, RenameFlags::NOREPLACE) {
         Err(Errno::EXIST) => Err(io::Error::other("somebody else has just made it; read it first")),
-        // Not every file system can tell.
+        // Some file systems do not support `RENAME_NOREPLACE`.
         Err(Errno::INVAL | Errno::NOSYS) => folder.rename(draft, folder, name),
         named => Ok(named?),
     }
 }
 
-/// What names the folder itself where an empty path does not.
+/// Replaces an empty path by `.`.
 pub(in crate::tools) fn or_itself(relative: &Path) -> &Path {
     if relative.as_os_str().is_empty() { Path::new(".") } else { relative }
 }
 
-/// SHA-256.
+/// Returns the SHA-256 of a byte string.
 pub fn hash(bytes: &[u8]) -> Vec<u8> {
     Sha256::digest(bytes).to_vec()
 }

@@ -1,4 +1,4 @@
-//! How files and folders are opened beneath a handle.
+//! Functions that open files and folders relative to a handle.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -8,21 +8,21 @@ use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
-/// What becomes of a folder on the way that is not there.
+/// The treatment of a folder in the path that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     IsMade,
     IsAnError,
 }
 
-/// Opens what is a file and nothing else: opening a FIFO would wait for ever, and reading a
-/// device may never end.
+/// Opens a regular file. Other kinds are refused: opening a FIFO would block without limit, and
+/// reading a device may never end.
 pub(in crate::tools) fn open_regular(dir: &Dir, path: &Path) -> io::Result<Option<File>> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let options = OpenOptions::new().read(true).custom_flags(flags).to_owned();
     let file = match dir.open_with(path, &options) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        // What a socket answers.
+        // The error of opening a socket.
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
             return Err(io::Error::other("not a regular file"));
         }
@@ -38,8 +38,8 @@ pub(in crate::tools) fn open_regular(dir: &Dir, path: &Path) -> io::Result<Optio
     Ok(Some(file))
 }
 
-/// Opens a folder beneath another one, name by name and through no link: what a path says is then
-/// where it is, and links cannot give a protected folder another name.
+/// Opens a folder relative to another one, component by component, and follows no symbolic link. A
+/// link therefore cannot give a protected folder another name.
 pub(super) fn open_folder(top: Dir, path: &Path, missing: Missing) -> io::Result<Dir> {
     let mut folder = top;
     let mut way = PathBuf::new();
@@ -56,12 +56,12 @@ pub(super) fn open_folder(top: Dir, path: &Path, missing: Missing) -> io::Result
             opened => opened?,
         };
     }
-    // So far it is a place; opened again, it is a folder that can be read.
+    // A handle opened with `O_PATH` cannot be read, so the folder is opened again.
     folder.open_dir(".")
 }
 
 fn step(folder: &Dir, name: &OsStr, way: &Path) -> io::Result<Dir> {
-    // A folder that may be passed through need not be readable.
+    // `O_PATH` requires only the search permission for the folder.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(folder, name, flags, Mode::empty()).map(Dir::from).map_err(|error| {
         let is_link = folder.symlink_metadata(name).is_ok_and(|found| found.is_symlink());

@@ -1,5 +1,5 @@
-//! What the model may call a file: relative to the workspace, or by the workspace's full path, or
-//! by the name under which programs in the sandbox see it.
+//! Paths that the model may use: relative to the workspace, under the workspace's absolute path, or
+//! under the path at which the sandbox mounts the workspace.
 
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -7,12 +7,13 @@ use std::path::{Component, Path, PathBuf};
 use super::failed;
 use crate::tools::ToolError;
 
-/// Where programs in the sandbox see the workspace.
+/// The path at which programs in the sandbox see the workspace.
 pub const ALIAS: &str = "/workspace";
 
-/// A path beneath the workspace, of names only; empty for the workspace itself.
+/// Returns a path relative to the workspace that consists of names only; empty for the workspace
+/// itself.
 ///
-/// `..` goes back by name, not by what a link leads to.
+/// `..` removes the preceding name. It is not resolved through symbolic links.
 pub(super) fn beneath(root: &Path, path: &str) -> Result<PathBuf, ToolError> {
     if path.contains('\0') {
         return Err(ToolError::Invalid("a path has no NUL".to_owned()));
@@ -35,17 +36,18 @@ pub(super) fn beneath(root: &Path, path: &str) -> Result<PathBuf, ToolError> {
     Ok(names)
 }
 
-/// A folder without links; also one that is not there yet, whose links are then all above it.
+/// Resolves the symbolic links of a folder. The folder may not exist yet; then its existing
+/// ancestors are resolved.
 pub(super) fn real(root: &Path) -> Option<PathBuf> {
     root.ancestors().find_map(|above| {
         let rest = root.strip_prefix(above).ok()?;
         let real = above.canonicalize().ok()?;
-        // To join nothing would add a slash.
+        // Joining an empty path would add a slash.
         Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
     })
 }
 
-/// What of an absolute path is beneath the workspace.
+/// Returns the part of an absolute path that is relative to the workspace.
 fn inner<'a>(root: &Path, path: &'a Path) -> Option<&'a Path> {
     let really = || path.strip_prefix(real(root)?).ok();
     path.strip_prefix(root).ok().or_else(really).or_else(|| path.strip_prefix(ALIAS).ok())

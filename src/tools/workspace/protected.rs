@@ -1,18 +1,18 @@
-//! What no tool writes to: programs outside of the sandbox run or obey it.
+//! Paths that no tool may write to, because programs outside of the sandbox execute or obey them.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::tools::ToolError;
 
-/// Read-only at any depth and in any case, with all that is beneath: what git, editors, shells and
-/// agents run or obey when somebody only opens the folder. A `.git` may also be a file that names
-/// another folder.
+/// Names that are read-only at any depth and in any letter case, with everything under them: files
+/// that git, editors, shells and agents execute or obey when a user only opens the folder. A `.git`
+/// may also be a file that names another folder.
 ///
-/// The sandbox keeps these names at the top of the workspace; git in folders beneath is not held
-/// there.
+/// The sandbox protects these names at the top level of the workspace only. Commands in the sandbox
+/// can write to git repositories in subfolders.
 ///
-/// A `.env` is not among them: it is an ordinary file of a project, and nothing of ours reads it.
+/// `.env` is not protected: it is an ordinary file of a project, and the service does not read it.
 pub const PROTECTED: [&str; 20] = [
     GIT,
     ".gitconfig",
@@ -38,10 +38,10 @@ pub const PROTECTED: [&str; 20] = [
 
 const GIT: &str = ".git";
 
-/// Refuses to write to a path beneath the workspace that is protected.
+/// Fails for a protected path.
 pub(super) fn refuse(path: &str, relative: &Path) -> Result<(), ToolError> {
     let is_protected = |name: &OsStr| {
-        let name = plainest(&name.to_string_lossy());
+        let name = normalized(&name.to_string_lossy());
         PROTECTED.contains(&name.as_str())
     };
     if relative.iter().any(is_protected) {
@@ -50,10 +50,10 @@ pub(super) fn refuse(path: &str, relative: &Path) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// A name as the most forgiving file system reads it: without case, without characters that
-/// nobody sees, without dots and blanks at its end, and by the short name that git knows to mean
-/// its folder.
-fn plainest(name: &str) -> String {
+/// Normalizes a name as the most permissive file system compares it: without letter case, without
+/// invisible characters, without trailing dots and spaces, and with the short name of the git
+/// folder resolved.
+fn normalized(name: &str) -> String {
     let is_invisible = |c: char| {
         matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_run_is_refused_at_any_depth_in_any_spelling() {
+    fn protected_names_are_refused_at_any_depth_in_any_spelling() {
         for path in PROTECTED {
             assert!(is_refused(path), "{path}");
             assert!(is_refused(&format!("a/b/{path}")), "{path}");

@@ -84,7 +84,7 @@ fn naive(root: &Path) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn no_read_is_led_out() {
+fn no_read_leaves_the_workspace() {
     let doors = doors();
     doors.while_swinging(|| {
         repeat(READS, || {
@@ -99,7 +99,7 @@ fn no_read_is_led_out() {
 }
 
 #[test]
-fn the_naive_way_is_led_out_so_the_race_is_one() {
+fn resolving_a_path_before_opening_it_leaves_the_workspace() {
     let doors = doors();
     let root = doors.workspace.root().canonicalize().unwrap();
     let since = Instant::now();
@@ -115,7 +115,7 @@ fn the_naive_way_is_led_out_so_the_race_is_one() {
 }
 
 #[test]
-fn no_write_is_led_out() {
+fn no_write_leaves_the_workspace() {
     let doors = doors();
     let draft =
         Draft::new(Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() }, "toolu_1");

@@ -1,4 +1,4 @@
-//! Removing a folder with all that is in it.
+//! Recursive removal of folders.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -7,8 +7,8 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Permissions, PermissionsExt as _};
 
-/// Removes a folder of the service's own, if it is there. A link is removed, and never followed:
-/// what is in the folder was made by others.
+/// Removes a folder that the service owns, if it exists. Symbolic links are removed and never
+/// followed, because commands of the model created the contents.
 pub fn remove_folder(folder: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
         return Err(ErrorKind::InvalidInput.into());
@@ -24,7 +24,7 @@ pub fn remove_folder(folder: &Path) -> io::Result<()> {
         Ok(_) => {}
     }
     match parent.remove_dir_all(name) {
-        // A command may have made a folder that not even its owner may change.
+        // A command may have removed the owner's write permission from a folder.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             open_up(&parent, name)?;
             parent.remove_dir_all(name)
@@ -33,7 +33,7 @@ pub fn remove_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives the owner of a folder, and of all beneath it, the right to empty them.
+/// Gives the owner read, write and search permission for a folder and all folders under it.
 fn open_up(parent: &Dir, name: &OsStr) -> io::Result<()> {
     parent.set_permissions(name, Permissions::from_mode(0o700))?;
     let folder = parent.open_dir(name)?;
@@ -53,7 +53,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
-    fn a_folder_goes_with_what_nobody_may_change_and_links_are_not_followed() {
+    fn read_only_folders_are_removed_and_links_are_not_followed() {
         let home = tempfile::TempDir::new().unwrap();
         let (folder, outside) = (home.path().join("own"), home.path().join("outside"));
         fs::create_dir_all(folder.join("a/b")).unwrap();

@@ -1,20 +1,21 @@
-//! The folders among which clients may choose.
+//! The folders in which clients may create sessions.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::Workspace;
 
-/// Folders of the operator's: a session may work in one of them, or in a folder beneath one.
+/// Folders that the operator has configured. A session may work in one of them or in a folder under
+/// one of them.
 #[derive(Debug, Clone, Default)]
 pub struct Roots(Vec<PathBuf>);
 
 impl Roots {
-    /// The folders by their real paths.
+    /// Creates the list from canonical paths.
     pub fn new(folders: Vec<PathBuf>) -> Self {
         Self(folders)
     }
 
-    /// Whether a session may work in the folder that a client names.
+    /// Returns whether a session may work in the folder that a client names.
     pub fn allow(&self, named: &str) -> bool {
         let path = Path::new(named);
         let is_plain =

@@ -1,9 +1,9 @@
-//! `get_course_outline`: what a course has, lesson by lesson.
+//! `get_course_outline`: the lessons of a course.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{checked, find_course, look, source};
+use super::{checked, find_course, run_lookup, source};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::store::courses::find_outline;
 use crate::tools::{Output, ToolContext, ToolError, TypedTool};
@@ -31,11 +31,11 @@ impl TypedTool for GetCourseOutline {
 
     async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
         let name = checked("name of the course", &input.course_name)?;
-        let found = look(context, async |conn, owner| {
+        let found = run_lookup(context, async |conn, owner| {
             let course = find_course(conn, owner, name).await?;
             Ok(find_outline(conn, owner, course).await?)
         });
-        // It may have gone since its title was read.
+        // The course may have been deleted after its title was read.
         let gone = || ToolError::Failed(format!("there is no course like {name:?} any more"));
         let outline = found.await?.ok_or_else(gone)?;
         let sources = vec![source(&outline.title, None, outline.link.as_deref())];

@@ -1,4 +1,4 @@
-//! Looking things up in the courses of the session's owner, which `twostep catalog` keeps.
+//! Lookups in the courses of the session's owner. `twostep catalog` manages the courses.
 
 mod get_course_outline;
 mod search_course_content;
@@ -15,12 +15,12 @@ use crate::store::StoreError;
 use crate::store::courses::list_titles;
 use crate::tools::{ToolContext, ToolError};
 
-/// Letters of a name, or of a query, at most.
+/// The maximum length of a name or a query, in characters.
 const MAX_LETTERS: usize = 1000;
-/// Titles that are named when none is like the one that was asked for.
-const TOLD: usize = 20;
+/// The maximum number of titles in the error for an unknown course.
+const MAX_TITLES: usize = 20;
 
-/// A lookup that failed.
+/// The reason why a lookup failed.
 #[derive(Debug)]
 enum Failure {
     /// An error that the model can correct.
@@ -36,13 +36,13 @@ impl From<StoreError> for Failure {
 }
 
 /// Runs a lookup for the session's owner.
-async fn look<T>(
+async fn run_lookup<T>(
     context: &ToolContext,
     work: impl AsyncFnOnce(&mut PgConnection, TenantId) -> Result<T, Failure>,
 ) -> Result<T, ToolError> {
     let found = context.caller.with_owner(async |conn, owner| match work(conn, owner).await {
         Ok(found) => Ok(Ok(found)),
-        // It leaves the connection usable.
+        // The connection remains usable.
         Err(Failure::Refused(refusal)) => Ok(Err(refusal)),
         Err(Failure::Store(error)) => Err(error),
     });
@@ -56,7 +56,7 @@ async fn look<T>(
     }
 }
 
-/// The course that a name means, however nearly.
+/// Finds the course whose title is most similar to a name.
 async fn find_course(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -74,27 +74,27 @@ fn unknown(name: &str, titles: &[(CourseId, String)]) -> String {
     if titles.is_empty() {
         return format!("there is no course like {name:?}: there are no courses at all");
     }
-    let told = titles.iter().take(TOLD).map(|(_, title)| format!("{title:?}"));
-    let told = told.collect::<Vec<_>>().join(", ");
-    let more = titles.len().saturating_sub(TOLD);
+    let listed = titles.iter().take(MAX_TITLES).map(|(_, title)| format!("{title:?}"));
+    let listed = listed.collect::<Vec<_>>().join(", ");
+    let more = titles.len().saturating_sub(MAX_TITLES);
     let more = if more == 0 { String::new() } else { format!(", and {more} more") };
-    format!("there is no course like {name:?}; there are {told}{more}")
+    format!("there is no course like {name:?}; there are {listed}{more}")
 }
 
-/// A text of the model's that somebody has to read.
+/// Checks the length and the characters of an input text.
 fn checked<'a>(what: &str, text: &'a str) -> Result<&'a str, ToolError> {
     let text = text.trim();
     let wrong = |why: &str| Err(ToolError::Invalid(format!("the {what} {why}")));
     match text.chars().count() {
         0 => wrong("is empty"),
         letters if letters > MAX_LETTERS => wrong("is longer than 1,000 letters"),
-        // The database has no such letter.
+        // Postgres does not store NUL characters.
         _ if text.contains('\0') => wrong("has a NUL"),
         _ => Ok(text),
     }
 }
 
-/// A course, or one of its lessons, as a source.
+/// Returns a course or one of its lessons as a source.
 fn source(course: &str, lesson: Option<(i32, &str)>, url: Option<&str>) -> Source {
     let title = match lesson {
         Some((number, title)) => format!("{course} - Lesson {number}: {title}"),
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_has_letters_and_the_database_takes_them() {
+    fn empty_and_long_texts_and_nul_characters_are_refused() {
         let invalid = |why: &str| Err(ToolError::Invalid(format!("the query {why}")));
         assert_eq!(checked("query", " tools\n"), Ok("tools"));
         assert_eq!(checked("query", " \n"), invalid("is empty"));

@@ -1,15 +1,15 @@
-//! `search_course_content`: the passages of courses that fit a question best.
+//! `search_course_content`: the passages of courses that best match a question.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{checked, find_course, look, source};
+use super::{checked, find_course, run_lookup, source};
 use crate::domain::source::{Source, each_once};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::store::courses::search::{Found, Search, find};
 use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 
-/// Passages of a result at most.
+/// The maximum number of passages in a result.
 const PASSAGES: i64 = 5;
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl TypedTool for SearchCourseContent {
         let name = input.course_name.as_deref();
         let name = name.map(|name| checked("name of the course", name)).transpose()?;
         let lesson = input.lesson_number;
-        let found = look(context, async |conn, tenant| {
+        let found = run_lookup(context, async |conn, tenant| {
             let course = match name {
                 Some(name) => Some(find_course(conn, tenant, name).await?),
                 None => None,
@@ -83,7 +83,7 @@ fn passage(found: &Found) -> Passage<'_> {
     }
 }
 
-/// The lesson, by its own link or else by that of the course.
+/// Returns the lesson as a source, with its own link or else that of the course.
 fn source_of(found: &Found) -> Source {
     let url = found.lesson_link.as_deref().or(found.course_link.as_deref());
     source(&found.course, found.lesson.zip(found.lesson_title.as_deref()), url)

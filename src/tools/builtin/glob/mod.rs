@@ -1,4 +1,4 @@
-//! `Glob`: files by their names.
+//! `Glob`: finds files by name.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -10,11 +10,11 @@ use serde::Deserialize;
 
 use super::blocking;
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::search::{Filter, Place, Seen, Watch, walk};
+use crate::tools::search::{Filter, SearchOrigin, WalkedFile, Watch, walk};
 use crate::tools::workspace::Workspace;
 use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
-/// Paths that a result names at most.
+/// The maximum number of paths in a result.
 const MAX_PATHS: usize = 100;
 
 #[derive(Debug)]
@@ -55,29 +55,29 @@ impl TypedTool for Glob {
     }
 }
 
-/// A file that fits, in the order of a result: the newest first, then by path.
+/// A matching file. The order is that of results: the newest first, then by path.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fit {
     age: Reverse<(i64, i64)>,
     pub(super) path: PathBuf,
 }
 
-/// All files that fit.
+/// Finds all matching files.
 pub(super) fn find(
     workspace: &Workspace,
     input: &Input,
     watch: &Watch,
 ) -> Result<Vec<Fit>, ToolError> {
-    let place = Place::new(workspace, &input.path)?;
-    if !place.is_folder {
+    let origin = SearchOrigin::new(workspace, &input.path)?;
+    if !origin.is_folder {
         return Err(ToolError::Failed(format!("{}: it is not a folder", input.path)));
     }
     if input.pattern.is_empty() {
         return Err(ToolError::Invalid("the pattern is empty".to_owned()));
     }
-    let filter = Filter::new(place.folder(), Some(&input.pattern), None)?;
-    let mut fits = walk(&place, &filter, watch, |Seen { folder, name, path }| {
-        // What is gone by now is not found.
+    let filter = Filter::new(origin.folder(), Some(&input.pattern), None)?;
+    let mut fits = walk(&origin, &filter, watch, |WalkedFile { folder, name, path }| {
+        // Files that were deleted in the meantime are omitted.
         let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let modified = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default());
         Some(Fit { age: Reverse(modified), path })

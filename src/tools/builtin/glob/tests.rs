@@ -1,4 +1,4 @@
-//! The newest first, and nothing from outside.
+//! Tests of Glob: the order of results, and confinement to the workspace.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Makes a file that was last changed so many seconds ago.
+/// Creates a file that was modified `age` seconds ago.
 fn make(folder: &TempDir, path: &str, age: u64) {
     let path = folder.path().join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -24,7 +24,7 @@ async fn glob(folder: &TempDir, pattern: &str, path: &str) -> Result<String, Too
 }
 
 #[tokio::test]
-async fn the_newest_come_first_and_equals_by_path() {
+async fn results_are_ordered_by_age_and_then_by_path() {
     let folder = TempDir::new().unwrap();
     for (path, age) in [("old.rs", 9), ("src/b.rs", 5), ("src/a.rs", 5), ("new.rs", 1), ("x.md", 0)]
     {
@@ -36,7 +36,7 @@ async fn the_newest_come_first_and_equals_by_path() {
 }
 
 #[tokio::test]
-async fn a_hundred_are_named_and_the_rest_is_counted() {
+async fn a_result_has_at_most_a_hundred_paths_and_the_number_of_the_others() {
     let folder = TempDir::new().unwrap();
     for number in 0..103 {
         make(&folder, &format!("{number}.txt"), number);
@@ -90,7 +90,7 @@ async fn nothing_outside_of_the_workspace_is_found() {
 }
 
 #[tokio::test]
-async fn a_pattern_that_is_none_is_an_error() {
+async fn an_invalid_pattern_is_an_error() {
     let folder = TempDir::new().unwrap();
     for pattern in ["[a", "{a,b", ""] {
         let error = glob(&folder, pattern, ".").await.unwrap_err();

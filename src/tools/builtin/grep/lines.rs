@@ -1,4 +1,4 @@
-//! The lines of a result, in the form that ripgrep gives them.
+//! Result lines in the format of ripgrep.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,12 +12,12 @@ use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 use super::search::MAX_TEXT;
 use super::{Input, Mode};
 
-/// Bytes of a line that are shown.
+/// The maximum number of bytes shown of a line.
 const MAX_LINE: usize = 500;
-/// Lines around a match that are shown at most.
+/// The maximum number of context lines before and after a match.
 const MAX_CONTEXT: usize = 100;
 
-/// What the lines look like.
+/// The output format of a search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     mode: Mode,
@@ -25,7 +25,7 @@ pub(super) struct Shape {
     pub(super) numbers: bool,
     pub(super) before: usize,
     pub(super) after: usize,
-    /// Lines that are of any use: one more than fit, so that it is known that there are more.
+    /// The number of lines to collect: one more than the limit, to detect that there are more.
     room: usize,
 }
 
@@ -46,16 +46,16 @@ impl Shape {
     }
 }
 
-/// What was found in a file.
+/// The result of searching one file.
 #[derive(Debug)]
 pub(super) enum Hit {
-    /// Lines of the result, each with its end.
+    /// Result lines, each with its line end.
     Lines(String),
-    /// It was not searched to the end.
+    /// The file could not be searched completely.
     Unsearched,
 }
 
-/// Gathers what is found in one file.
+/// Collects the matches in one file.
 #[derive(Debug)]
 pub(super) struct Listing<'a> {
     matcher: &'a RegexMatcher,
@@ -73,7 +73,7 @@ impl<'a> Listing<'a> {
         Self { matcher, shape, path, text: String::new(), lines: 0, matches: 0, is_binary: false }
     }
 
-    /// What was found; nothing in a binary file, whatever it was.
+    /// Returns the result, or `None` for a file without matches or a binary file.
     pub(super) fn hit(self) -> Option<Hit> {
         if self.is_binary || self.matches == 0 {
             return None;
@@ -85,12 +85,13 @@ impl<'a> Listing<'a> {
         }))
     }
 
-    /// Whether more would be of any use: what is beyond the room only says that there is more.
+    /// Returns whether more lines are needed.
     fn has_room(&self) -> bool {
         self.lines < self.shape.room && self.text.len() <= MAX_TEXT
     }
 
-    /// A line of the file; what stands between its parts tells matches from lines around them.
+    /// Appends a line of the file. The separator distinguishes matches (`:`) from context lines
+    /// (`-`).
     fn push(&mut self, number: Option<u64>, line: &[u8], between: char) {
         self.text.push_str(&self.path);
         self.text.push(between);
@@ -106,7 +107,7 @@ impl<'a> Listing<'a> {
         self.lines += 1;
     }
 
-    /// As `rg --count`: lines, or matches where one may span lines.
+    /// Counts as `rg --count` does: matching lines, or matches if a match may span lines.
     fn count(&mut self, found: &SinkMatch<'_>) -> io::Result<()> {
         if !self.shape.multiline {
             self.matches += 1;
@@ -162,11 +163,11 @@ impl Sink for Listing<'_> {
     }
 }
 
-/// Adds a line as text, and not without end.
+/// Appends a line as text, truncated to `MAX_LINE`.
 fn show(line: &[u8], text: &mut String) {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let (start, rest) = line.split_at(line.len().min(MAX_LINE));
-    // The cut may fall inside a character, which then is left out.
+    // An incomplete character at the end is omitted.
     let whole = match std::str::from_utf8(start) {
         Err(error) if error.error_len().is_none() && !rest.is_empty() => error.valid_up_to(),
         _ => start.len(),

@@ -1,4 +1,4 @@
-//! `Grep`: what is in files, by ripgrep's own searcher.
+//! `Grep`: searches file contents with ripgrep's searcher.
 
 mod lines;
 mod search;

@@ -1,4 +1,4 @@
-//! A search over files: by several threads, its result in the order of the paths.
+//! A search in files by several threads, with results in the order of the paths.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -14,49 +14,50 @@ use grep_searcher::{BinaryDetection, MmapChoice, SearcherBuilder};
 use super::lines::{Hit, Listing, Shape};
 use super::{Input, Mode};
 use crate::tools::ToolError;
-use crate::tools::search::{Filter, Place, THREADS, Watch, walk};
+use crate::tools::search::{Filter, SearchOrigin, THREADS, Watch, walk};
 use crate::tools::workspace::{Workspace, open_regular};
 
-/// Files that are searched before it is looked whether the result is full: a bound on what is
-/// found in vain, in time and in memory.
+/// The number of files that are searched between two checks for a full result. Limits wasted time
+/// and memory.
 const CHUNK: usize = 256;
-/// Bytes of a result at most, short of where the registry cuts.
+/// The maximum size of a result, in bytes. It is less than the limit at which the registry
+/// truncates.
 pub(super) const MAX_TEXT: usize = 90 * 1024;
-/// Memory for a pattern, and for what a thread learns of it while it searches.
+/// The memory limits of a compiled pattern and of the lazy DFA of one thread, in bytes.
 const MAX_REGEX: usize = 8 * 1024 * 1024;
 const MAX_DFA: usize = 16 * 1024 * 1024;
-/// Memory for one line, and for a file whose matches may span lines.
+/// The memory limit of a line, and of a file in multiline mode, in bytes.
 const MAX_HEAP: usize = 32 * 1024 * 1024;
 
-/// Searches, and says what was found.
+/// Searches, and formats the result.
 pub(super) fn search(
     workspace: &Workspace,
     input: &Input,
     watch: &Watch,
 ) -> Result<String, ToolError> {
-    let mut result = Found::new(input);
+    let mut result = ResultText::new(input);
     find(workspace, input, watch, |hit| result.take(hit))?;
     Ok(result.text())
 }
 
-/// Finds until `take` has enough: file by file, in the order of their paths.
+/// Searches files in the order of their paths until `take` returns false.
 pub(super) fn find(
     workspace: &Workspace,
     input: &Input,
     watch: &Watch,
     mut take: impl FnMut(Hit) -> bool,
 ) -> Result<(), ToolError> {
-    let place = Place::new(workspace, &input.path)?;
+    let origin = SearchOrigin::new(workspace, &input.path)?;
     let plan = Plan::new(input)?;
-    let filter = Filter::new(place.folder(), input.glob.as_deref(), input.kind.as_deref())?;
-    let mut files = if place.is_folder {
-        walk(&place, &filter, watch, |seen| Some(seen.path))?
+    let filter = Filter::new(origin.folder(), input.glob.as_deref(), input.kind.as_deref())?;
+    let mut files = if origin.is_folder {
+        walk(&origin, &filter, watch, |file| Some(file.path))?
     } else {
-        vec![place.start.clone()]
+        vec![origin.start.clone()]
     };
     files.sort_unstable_by(|one, other| bytes(one).cmp(bytes(other)));
     for chunk in files.chunks(CHUNK) {
-        let hits = search_chunk(&place, chunk, &plan, watch)?;
+        let hits = search_chunk(&origin, chunk, &plan, watch)?;
         if !hits.into_iter().all(&mut take) {
             break;
         }
@@ -68,7 +69,7 @@ fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-/// How every file is searched.
+/// The matcher and the settings for all files of a search.
 #[derive(Debug)]
 struct Plan {
     matcher: RegexMatcher,
@@ -103,24 +104,24 @@ impl Plan {
     }
 }
 
-/// Searches some files. What is found comes in their order.
+/// Searches a list of files. Results are in the order of the list.
 fn search_chunk(
-    place: &Place,
+    origin: &SearchOrigin,
     files: &[PathBuf],
     plan: &Plan,
     watch: &Watch,
 ) -> Result<Vec<Hit>, ToolError> {
     let next = AtomicUsize::new(0);
     let work = || {
-        // Their buffers and caches are a thread's own.
+        // Buffers and caches belong to one thread.
         let (matcher, mut searcher) = (plan.matcher.clone(), plan.searcher.build());
         let mut hits = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = files.get(index) else { return Ok(hits) };
             watch.check()?;
-            // What is gone by now, or may not be read, is passed over as ripgrep does.
-            let Ok(Some(file)) = open_regular(&place.root, path) else { continue };
+            // Missing and unreadable files are skipped, as in ripgrep.
+            let Ok(Some(file)) = open_regular(&origin.root, path) else { continue };
             let file = Watched { file: file.into_std(), watch };
             let mut lines = Listing::new(&matcher, plan.shape, path);
             let searched = searcher.search_reader(&matcher, file, &mut lines);
@@ -144,7 +145,7 @@ fn search_chunk(
     Ok(hits.into_iter().map(|(_, hit)| hit).collect())
 }
 
-/// A file whose reading ends when nobody waits for it.
+/// A reader that fails when the search is cancelled.
 #[derive(Debug)]
 struct Watched<'a> {
     file: File,
@@ -160,20 +161,20 @@ impl Read for Watched<'_> {
     }
 }
 
-/// A result that grows until it is full.
+/// The text of a result up to its limit.
 #[derive(Debug)]
-struct Found {
+struct ResultText {
     text: String,
     lines: usize,
     max_lines: usize,
-    /// Whether matches of different files are told apart by a line.
+    /// If set, a separator line is written between matches of different files.
     is_apart: bool,
     is_full: bool,
     unsearched: usize,
     nothing: &'static str,
 }
 
-impl Found {
+impl ResultText {
     fn new(input: &Input) -> Self {
         let shape = Shape::of(input);
         Self {
@@ -190,7 +191,7 @@ impl Found {
         }
     }
 
-    /// Takes what was found in the next file. Returns whether there is room for more.
+    /// Adds the result of the next file. Returns whether there is room for more.
     fn take(&mut self, hit: Hit) -> bool {
         let text = match hit {
             Hit::Lines(text) => text,

@@ -1,4 +1,4 @@
-//! What is found, and in what form.
+//! Tests of Grep: the matches and the format of results.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use super::lines::Hit;
 use super::*;
 use crate::tools::workspace::Workspace;
 
-/// All lines of a search, however many.
+/// Returns all result lines of a search without limits.
 pub(in crate::tools::builtin) fn every_line(
     workspace: &Workspace,
     input: &Input,
@@ -33,7 +33,7 @@ pub(in crate::tools::builtin) fn every_line(
     Ok(all)
 }
 
-/// A workspace with these files.
+/// Creates a workspace with the given files.
 fn workspace(files: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().unwrap();
     for (path, content) in files {
@@ -65,7 +65,7 @@ async fn files_with_matches_are_named_in_the_order_of_their_paths() {
 }
 
 #[tokio::test]
-async fn lines_have_their_paths_and_numbers_and_lines_around_them_are_told_apart() {
+async fn lines_have_paths_and_numbers_and_context_lines_have_another_separator() {
     let input = json!({ "pattern": "needle", "output_mode": "content", "-B": 1 });
     let expected = "a.txt-1-one\na.txt:2:two needles\n--\na.txt-4-four\na.txt:5:five needles\n\
         --\nb/c.rs:1:a needle\n";
@@ -97,7 +97,7 @@ async fn one_file_a_folder_a_glob_or_a_type_can_be_searched() {
 }
 
 #[tokio::test]
-async fn to_find_nothing_is_no_error() {
+async fn a_search_without_matches_succeeds() {
     let found = grep(&poem(), json!({ "pattern": "haystack" })).await;
     assert_eq!(found, Ok("No files match.\n".to_owned()));
     let input = json!({ "pattern": "haystack", "output_mode": "content" });
@@ -105,7 +105,7 @@ async fn to_find_nothing_is_no_error() {
 }
 
 #[tokio::test]
-async fn what_means_nothing_is_said_to_mean_nothing() {
+async fn invalid_inputs_are_reported() {
     for (input, start) in [
         (json!({ "pattern": "(" }), "the pattern is not a regular expression: "),
         (json!({ "pattern": "a\nb" }), "the pattern is not a regular expression: "),
@@ -139,14 +139,14 @@ async fn nothing_outside_of_the_workspace_is_searched() {
 }
 
 #[tokio::test]
-async fn binary_files_are_passed_over() {
+async fn binary_files_are_skipped() {
     let folder = workspace(&[("a.bin", "needle\n\0needle\n"), ("b.txt", "needle\n")]);
     let input = json!({ "pattern": "needle", "output_mode": "content" });
     assert_eq!(grep(&folder, input).await, Ok("b.txt:1:needle\n".to_owned()));
 }
 
 #[tokio::test]
-async fn a_long_result_is_stopped_and_says_so() {
+async fn a_long_result_is_truncated_with_a_note() {
     let folder = workspace(&[("a.txt", &"needle\n".repeat(9))]);
     let input = json!({ "pattern": "needle", "output_mode": "content", "head_limit": 2 });
     let expected = "a.txt:1:needle\na.txt:2:needle\n\
@@ -157,7 +157,7 @@ async fn a_long_result_is_stopped_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_kept_of_one_file_is_bounded_and_the_rest_is_said_to_be_there() {
+async fn the_result_of_one_file_is_limited_with_a_note() {
     let line = format!("needle{}\n", "x".repeat(493));
     let folder = workspace(&[("a.txt", &line.repeat(10_000))]);
     let input = json!({ "pattern": "needle", "output_mode": "content", "head_limit": 10_000 });
@@ -178,7 +178,7 @@ async fn what_is_kept_of_one_file_is_bounded_and_the_rest_is_said_to_be_there() 
 }
 
 #[tokio::test]
-async fn a_long_line_is_cut_between_characters() {
+async fn a_long_line_is_truncated_between_characters() {
     let folder = workspace(&[("a.txt", &format!("x{}\n", "ü".repeat(300)))]);
     let input = json!({ "pattern": "ü", "output_mode": "content" });
     let expected = format!("a.txt:1:x{} [102 more bytes]\n", "ü".repeat(249));
@@ -186,9 +186,9 @@ async fn a_long_line_is_cut_between_characters() {
 }
 
 #[tokio::test]
-async fn a_search_that_nobody_waits_for_ends() {
+async fn a_cancelled_search_ends() {
     let folder = TempDir::new().unwrap();
-    // A file that seems to have 64 GiB: zeros, of which none is stored.
+    // A sparse file of 64 GiB.
     let file = fs::File::create(folder.path().join("sparse.txt")).unwrap();
     fs::write(folder.path().join("sparse.txt"), "text\n").unwrap();
     file.set_len(64 << 30).unwrap();

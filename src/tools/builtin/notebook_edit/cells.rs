@@ -1,5 +1,5 @@
-//! The cells of a notebook, and where they are in its text: a change of one cell leaves all others
-//! and the rest of the file byte for byte as they are.
+//! The cells of a notebook and their positions in its text. A change of one cell preserves the
+//! bytes of all other cells and of the rest of the file.
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 use super::CellType;
 use crate::tools::ToolError;
 
-/// A notebook of the format 4.
+/// A notebook in nbformat 4.
 #[derive(Debug)]
 pub(super) struct Notebook<'a> {
     text: &'a str,
-    /// The place of the list of cells.
+    /// The byte range of the list of cells.
     list: Range<usize>,
     pub(super) cells: Vec<Cell<'a>>,
-    /// Whether cells have ids.
+    /// If set, cells have IDs.
     has_ids: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Cell<'a> {
     fields: Fields,
 }
 
-/// What is read of a cell.
+/// The fields of a cell that the tool reads.
 #[derive(Debug, Deserialize)]
 pub(super) struct Fields {
     #[serde(default)]
@@ -40,7 +40,7 @@ pub(super) struct Fields {
     pub(super) outputs: Vec<Map<String, Value>>,
 }
 
-/// A text, whole or by its lines.
+/// A text, as one string or as a list of lines.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Lines {
@@ -58,7 +58,7 @@ impl Lines {
 }
 
 impl<'a> Notebook<'a> {
-    /// Reads the text of a notebook, or says why it is none.
+    /// Parses a notebook. The error states why the text is not one.
     pub(super) fn read(text: &'a str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Whole<'a> {
@@ -85,24 +85,24 @@ impl<'a> Notebook<'a> {
         })
     }
 
-    /// The place of a cell by its id, or by its number if it has none.
+    /// Returns the index of a cell by its ID, or by its number if the notebook has no IDs.
     pub(super) fn find(&self, id: &str) -> Option<usize> {
         (0..self.cells.len()).find(|place| self.name(*place) == id)
     }
 
-    /// What a cell is called: by its id, or by its number.
+    /// Returns the name of a cell: its ID or its number.
     pub(super) fn name(&self, place: usize) -> String {
         let id = self.cells.get(place).and_then(|cell| cell.fields.id.clone());
         id.unwrap_or_else(|| format!("cell-{place}"))
     }
 
-    /// What all cells are called.
+    /// Returns the names of all cells.
     pub(super) fn names(&self) -> String {
         let names: Vec<String> = (0..self.cells.len()).map(|place| self.name(place)).collect();
         names.join(", ")
     }
 
-    /// The text with another source in a cell. What a code cell has printed is cleared.
+    /// Returns the text with a new source in a cell. Outputs of a code cell are removed.
     pub(super) fn replaced(
         &self,
         place: usize,
@@ -127,7 +127,8 @@ impl<'a> Notebook<'a> {
         Ok(self.with(cell.place.clone(), &self.written(&Value::Object(fields))))
     }
 
-    /// The text with a new cell behind the one at a place, or at the top, and the new cell's name.
+    /// Returns the text with a new cell after the given one or at the top, and the name of the new
+    /// cell.
     pub(super) fn inserted(
         &self,
         behind: Option<usize>,
@@ -168,7 +169,7 @@ impl<'a> Notebook<'a> {
         (text, if self.has_ids { id } else { format!("cell-{number}") })
     }
 
-    /// The text without a cell.
+    /// Returns the text without a cell.
     pub(super) fn without(&self, place: usize) -> String {
         let at = |place: usize| self.cells.get(place).map(|cell| cell.place.clone());
         let before = place.checked_sub(1).and_then(at);
@@ -180,7 +181,7 @@ impl<'a> Notebook<'a> {
         }
     }
 
-    /// An id that no other cell has.
+    /// Returns an ID that no other cell has.
     fn new_id(&self, seed: &[u8]) -> String {
         let start = seed.iter().take(4).fold(0_u32, |id, byte| id << 8 | u32::from(*byte));
         let ids = (0..=u32::MAX).map(|step| format!("{:08x}", start.wrapping_add(step)));
@@ -194,7 +195,7 @@ impl<'a> Notebook<'a> {
         [before, new, after].concat()
     }
 
-    /// A cell as this notebook writes its cells.
+    /// Serializes a cell in the formatting of this notebook.
     fn written(&self, cell: &Value) -> String {
         let Some(indent) = self.indent() else { return cell.to_string() };
         let mut bytes = Vec::new();
@@ -206,13 +207,13 @@ impl<'a> Notebook<'a> {
         String::from_utf8_lossy(&bytes).replace('\n', &self.line(2))
     }
 
-    /// The beginning of a line this deep; empty if the notebook is one line.
+    /// Returns the line break and indentation at a depth; empty if the notebook is one line.
     fn line(&self, depth: usize) -> String {
         let end = if self.text.contains("\r\n") { "\r\n" } else { "\n" };
         self.indent().map_or_else(String::new, |indent| format!("{end}{}", indent.repeat(depth)))
     }
 
-    /// By what the notebook indents, if it does.
+    /// Returns the indentation unit of the notebook, if it is indented.
     fn indent(&self) -> Option<&'a str> {
         let rest = self.text.trim_start().strip_prefix('{')?.trim_start_matches('\r');
         let line = rest.strip_prefix('\n')?;
@@ -227,13 +228,13 @@ impl Cell<'_> {
     }
 }
 
-/// The place of a part of a text.
+/// Returns the byte range of a part of a text.
 fn place(text: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr().addr() - text.as_ptr().addr();
     start..start + part.len()
 }
 
-/// A source as notebooks hold it: by its lines, each with its end.
+/// Converts a source to a list of lines, each with its line end, as notebooks store it.
 fn lines(source: &str) -> Value {
     json!(source.split_inclusive('\n').collect::<Vec<_>>())
 }

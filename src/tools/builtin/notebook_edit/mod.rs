@@ -1,4 +1,4 @@
-//! `NotebookEdit`: one cell of a notebook.
+//! `NotebookEdit`: changes one cell of a notebook.
 
 mod cells;
 mod show;
@@ -87,12 +87,12 @@ impl TypedTool for NotebookEdit {
     }
 }
 
-/// Whether a file is a notebook by its name.
+/// Returns whether the name of a file is that of a notebook.
 pub(super) fn is_notebook(path: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, ending)| ending.eq_ignore_ascii_case("ipynb"))
 }
 
-/// The notebook with its cell changed, and what the model reads.
+/// Applies the edit. Returns the new text and the result for the model.
 fn edited(text: &str, input: &Input, call: &str) -> Result<(String, String), ToolError> {
     let Input { cell_id, new_source: source, cell_type, edit_mode, .. } = input;
     let invalid = |text: &str| ToolError::Invalid(text.to_owned());

@@ -1,4 +1,4 @@
-//! A notebook as the model reads it.
+//! The format in which the model reads notebooks.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,11 @@ use serde_json::{Map, Value};
 
 use super::cells::{Lines, Notebook};
 
-/// The characters of a cell's outputs that are shown.
+/// The maximum number of characters shown of a cell's outputs.
 const MAX_OUTPUT: usize = 2000;
 
-/// The cells of a notebook with their ids, sources and printed outputs; none if it is no notebook.
+/// Formats the cells of a notebook with their IDs, sources and text outputs. Returns `None` if the
+/// text is not a notebook.
 pub(in crate::tools::builtin) fn shown(text: &str) -> Option<String> {
     let notebook = Notebook::read(text).ok()?;
     let mut shown = String::new();
@@ -28,7 +29,7 @@ pub(in crate::tools::builtin) fn shown(text: &str) -> Option<String> {
     Some(shown)
 }
 
-/// The text of an output. Pictures and pages are not shown.
+/// Returns the text of an output. Images and HTML are omitted.
 fn printed(output: &Map<String, Value>) -> Option<String> {
     let of = |value: &Value| Some(serde_json::from_value::<Lines>(value.clone()).ok()?.text());
     if let Some(text) = output.get("text") {

@@ -1,4 +1,4 @@
-//! A notebook stays one, and what is not changed stays as it is.
+//! Tests of notebook edits: the result is a valid notebook, and other cells keep their bytes.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,8 @@ fn edit(input: &Value) -> Result<(String, String), ToolError> {
     edited(NOTEBOOK, &serde_json::from_value(whole).unwrap(), "toolu_1")
 }
 
-/// The notebook after an edit, valid by the schema, with what was said of it.
+/// Applies an edit, validates the result against the nbformat schema, and returns it with the text
+/// for the model.
 fn valid(input: &Value) -> (String, String) {
     let (text, said) = edit(input).unwrap();
     assert_valid(&text);
@@ -29,7 +30,7 @@ fn assert_valid(text: &str) {
 }
 
 #[test]
-fn the_schema_refuses_what_is_no_notebook() {
+fn the_schema_refuses_invalid_notebooks() {
     assert_valid(NOTEBOOK);
     let schema = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
     for (what, pointer, value) in [
@@ -44,7 +45,7 @@ fn the_schema_refuses_what_is_no_notebook() {
 }
 
 #[test]
-fn a_replaced_cell_has_the_source_and_no_outputs_and_the_rest_is_the_same_bytes() {
+fn replacing_a_cell_removes_its_outputs_and_preserves_all_other_bytes() {
     let (text, said) = valid(&json!({ "cell_id": "code-1", "new_source": "x = 2\nprint(x)" }));
     assert_eq!(said, "Updated cell code-1 with x = 2\nprint(x)");
     let old = "   \"execution_count\": 1,\n   \"id\": \"code-1\",\n   \"metadata\": {},\n   \
@@ -58,7 +59,7 @@ fn a_replaced_cell_has_the_source_and_no_outputs_and_the_rest_is_the_same_bytes(
 }
 
 #[test]
-fn a_cell_becomes_one_of_another_type() {
+fn the_type_of_a_cell_can_be_changed() {
     let (text, _) =
         valid(&json!({ "cell_id": "code-1", "new_source": "# x", "cell_type": "markdown" }));
     let cell = serde_json::from_str::<Value>(&text).unwrap()["cells"][1].clone();
@@ -69,7 +70,7 @@ fn a_cell_becomes_one_of_another_type() {
 }
 
 #[test]
-fn a_cell_is_inserted_behind_another_or_at_the_top() {
+fn a_cell_is_inserted_after_another_or_at_the_top() {
     for (input, place) in
         [(json!({ "cell_id": "intro" }), 1), (json!({ "cell_id": "last" }), 3), (json!({}), 0)]
     {
@@ -88,14 +89,14 @@ fn a_cell_is_inserted_behind_another_or_at_the_top() {
                     "outputs": [], "source": ["y = 3"] })
         );
         assert_eq!(said, format!("Inserted cell {id} with y = 3"));
-        // Taken out again, the text is what it was.
+        // Removing the cell restores the text.
         let without = Notebook::read(&text).unwrap().without(place);
         assert_eq!(without, NOTEBOOK);
     }
 }
 
 #[test]
-fn a_cell_is_deleted_and_so_are_all() {
+fn one_cell_or_all_cells_can_be_deleted() {
     let mut text = NOTEBOOK.to_owned();
     for id in ["code-1", "last", "intro"] {
         let input = json!({ "notebook_path": "a.ipynb", "cell_id": id, "new_source": "",
@@ -113,7 +114,7 @@ fn a_cell_is_deleted_and_so_are_all() {
 }
 
 #[test]
-fn what_means_no_cell_is_refused() {
+fn unknown_cells_are_refused() {
     let invalid = |text: &str| Err(ToolError::Invalid(text.to_owned()));
     assert_eq!(
         edit(&json!({ "cell_id": "nope" })),
@@ -127,7 +128,7 @@ fn what_means_no_cell_is_refused() {
 }
 
 #[test]
-fn a_notebook_without_ids_is_edited_by_number_and_gets_none() {
+fn a_notebook_without_ids_is_edited_by_number_and_receives_no_ids() {
     let old = json!({ "cells": [{ "cell_type": "markdown", "metadata": {}, "source": "hi" }],
                       "metadata": {}, "nbformat": 4, "nbformat_minor": 4 })
     .to_string();
@@ -139,7 +140,7 @@ fn a_notebook_without_ids_is_edited_by_number_and_gets_none() {
 }
 
 #[test]
-fn a_notebook_is_shown_by_its_cells() {
+fn a_notebook_is_shown_as_a_list_of_cells() {
     assert_eq!(
         shown(NOTEBOOK).unwrap(),
         "<cell id=\"intro\" type=\"markdown\">\n# Title\n</cell>\n\

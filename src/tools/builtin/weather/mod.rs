@@ -1,6 +1,6 @@
-//! The weather, as Open-Meteo tells it.
+//! Client of the Open-Meteo weather API.
 
-mod place;
+mod location;
 mod states;
 mod words;
 
@@ -13,15 +13,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::tools::ToolError;
-pub(super) use place::Place;
+pub(super) use location::Location;
 pub(super) use words::words;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How much of an answer is read; they have a few hundred bytes.
+/// The maximum size of a response, in bytes. Usual responses have a few hundred bytes.
 const MAX_ANSWER: usize = 256 * 1024;
 
-/// A service with the interface of Open-Meteo.
+/// A weather service with the Open-Meteo API.
 #[derive(Debug, Clone)]
 pub struct OpenMeteo {
     http: Client,
@@ -29,13 +29,13 @@ pub struct OpenMeteo {
     geocoding: Url,
 }
 
-/// A service of the weather that cannot be used.
+/// The reason why a weather service cannot be configured.
 #[derive(Debug, thiserror::Error)]
 pub enum BadOpenMeteo {
-    /// The base URL cannot have a path.
+    /// Paths cannot be appended to the base URL.
     #[error("the URL {0} cannot be extended by a path")]
     BaseUrl(Url),
-    /// TLS or the resolver did not start.
+    /// The HTTP client could not be created.
     #[error("the HTTP client did not start: {0}")]
     Http(#[from] reqwest::Error),
 }
@@ -58,7 +58,7 @@ impl Unit {
     }
 }
 
-/// The weather at some place now.
+/// The current weather at a location.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct Now {
     #[serde(rename = "temperature_2m")]
@@ -67,7 +67,7 @@ pub(super) struct Now {
 }
 
 impl OpenMeteo {
-    /// A service at these addresses, without the `/v1/...` that is added to them.
+    /// Creates a client of the given base URLs. The client appends `/v1/...`.
     pub fn new(forecast: &Url, geocoding: &Url) -> Result<Self, BadOpenMeteo> {
         let http = Client::builder()
             .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
@@ -82,27 +82,27 @@ impl OpenMeteo {
         })
     }
 
-    /// The place of this name.
-    pub(super) async fn place(&self, name: &str) -> Result<Place, ToolError> {
+    /// Finds a location by its name.
+    pub(super) async fn find_location(&self, name: &str) -> Result<Location, ToolError> {
         #[derive(Deserialize)]
         struct Answer {
-            /// Left out when nothing was found.
+            /// Absent if there are no results.
             #[serde(default)]
-            results: Vec<Place>,
+            results: Vec<Location>,
         }
-        let query = [("name", place::first_part(name)), ("count", "20"), ("language", "en")];
+        let query = [("name", location::first_part(name)), ("count", "20"), ("language", "en")];
         let answer: Answer = self.get(&self.geocoding, &query).await?;
-        place::choose(name, answer.results)
+        location::choose(name, answer.results)
             .ok_or_else(|| ToolError::Failed(format!("no place called {name:?} is known")))
     }
 
-    /// The weather at a place now.
-    pub(super) async fn now(&self, place: &Place, unit: Unit) -> Result<Now, ToolError> {
+    /// Requests the current weather at a location.
+    pub(super) async fn now(&self, location: &Location, unit: Unit) -> Result<Now, ToolError> {
         #[derive(Deserialize)]
         struct Answer {
             current: Now,
         }
-        let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
+        let (latitude, longitude) = (location.latitude.to_string(), location.longitude.to_string());
         let query = [
             ("latitude", latitude.as_str()),
             ("longitude", longitude.as_str()),
@@ -135,7 +135,7 @@ impl OpenMeteo {
             }
         }
         serde_json::from_slice(&body).map_err(|error| {
-            tracing::warn!(%error, "the weather service gave an answer that cannot be read");
+            tracing::warn!(%error, "response of the weather service could not be parsed");
             ToolError::Failed("the weather service gave an answer that cannot be read".to_owned())
         })
     }
@@ -151,6 +151,6 @@ fn extended(url: &Url, last: &str) -> Result<Url, BadOpenMeteo> {
 }
 
 fn unreachable(error: reqwest::Error) -> ToolError {
-    tracing::warn!(error = %error.without_url(), "the weather service cannot be reached");
+    tracing::warn!(error = %error.without_url(), "weather service unreachable");
     ToolError::Network("fetch failed: the weather service cannot be reached".to_owned())
 }

@@ -1,6 +1,6 @@
-//! The states of the United States in short, which people write after the name of a town.
+//! Abbreviations of the states of the United States, which users write after the name of a town.
 
-/// The two letters of each, and its name.
+/// The abbreviation and the name of each state.
 pub(super) const STATES: [(&str, &str); 51] = [
     ("AL", "Alabama"),
     ("AK", "Alaska"),

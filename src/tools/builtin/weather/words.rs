@@ -1,7 +1,7 @@
-//! Codes of the weather as words.
+//! Texts for weather codes.
 
-/// The words for a code of the World Meteorological Organization (table 4677), as far as
-/// Open-Meteo uses them.
+/// Returns the text for a weather code of the World Meteorological Organization (table 4677), for
+/// the codes that Open-Meteo uses.
 pub(crate) const fn words(code: u8) -> &'static str {
     match code {
         0 => "clear sky",

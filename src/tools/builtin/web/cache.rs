@@ -1,4 +1,4 @@
-//! Pages that were read a moment ago.
+//! A cache of recently read pages.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,51 +6,51 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Read;
+use super::FetchedPage;
 
-/// How long a page is shown again.
-const KEPT_FOR: Duration = Duration::from_mins(15);
-/// Bytes of pages, and their number.
+/// The maximum age of a cached page.
+const MAX_AGE: Duration = Duration::from_mins(15);
+/// The maximum total size, in bytes, and the maximum number of cached pages.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 const MAX_PAGES: usize = 1000;
 
-/// Pages by who read them and where they are, the oldest first.
+/// Pages by reader and URL, the oldest first. Users do not share pages.
 #[derive(Debug, Default)]
-pub(super) struct Cache(Mutex<VecDeque<Kept>>);
+pub(super) struct Cache(Mutex<VecDeque<CachedPage>>);
 
 #[derive(Debug)]
-struct Kept {
+struct CachedPage {
     owner: String,
     url: String,
     at: Instant,
-    page: Arc<Read>,
+    page: Arc<FetchedPage>,
 }
 
-impl Kept {
+impl CachedPage {
     fn bytes(&self) -> usize {
         self.page.text.len() + self.page.url.len() + self.url.len()
     }
 }
 
 impl Cache {
-    /// A page, if its owner has read it not long ago.
-    pub(super) fn find(&self, owner: &str, url: &str) -> Option<Arc<Read>> {
+    /// Returns a page that the same user has read recently.
+    pub(super) fn find(&self, owner: &str, url: &str) -> Option<Arc<FetchedPage>> {
         let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |kept: &&Kept| kept.owner == owner && kept.url == url;
-        let kept = pages.iter().rev().find(is_it)?;
-        (kept.at.elapsed() < KEPT_FOR).then(|| Arc::clone(&kept.page))
+        let matches_key = |cached: &&CachedPage| cached.owner == owner && cached.url == url;
+        let cached = pages.iter().rev().find(matches_key)?;
+        (cached.at.elapsed() < MAX_AGE).then(|| Arc::clone(&cached.page))
     }
 
-    /// Keeps a page, for a while and as long as there is room.
-    pub(super) fn keep(&self, owner: String, url: String, page: Arc<Read>) {
+    /// Stores a page, and removes the oldest pages if a limit is exceeded.
+    pub(super) fn keep(&self, owner: String, url: String, page: Arc<FetchedPage>) {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pages.retain(|kept| {
-            (kept.owner != owner || kept.url != url) && kept.at.elapsed() < KEPT_FOR
+        pages.retain(|cached| {
+            (cached.owner != owner || cached.url != url) && cached.at.elapsed() < MAX_AGE
         });
-        pages.push_back(Kept { owner, url, at: Instant::now(), page });
-        let mut bytes: usize = pages.iter().map(Kept::bytes).sum();
+        pages.push_back(CachedPage { owner, url, at: Instant::now(), page });
+        let mut bytes: usize = pages.iter().map(CachedPage::bytes).sum();
         while bytes > MAX_BYTES || pages.len() > MAX_PAGES {
-            bytes -= pages.pop_front().map_or(bytes, |kept| kept.bytes());
+            bytes -= pages.pop_front().map_or(bytes, |cached| cached.bytes());
         }
     }
 }
@@ -59,8 +59,8 @@ impl Cache {
 mod tests {
     use super::*;
 
-    fn page(text: String) -> Arc<Read> {
-        Arc::new(Read { url: "https://example.com/".to_owned(), text })
+    fn page(text: String) -> Arc<FetchedPage> {
+        Arc::new(FetchedPage { url: "https://example.com/".to_owned(), text })
     }
 
     fn keep(cache: &Cache, owner: &str, url: &str, text: &str) {
@@ -72,11 +72,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_page_is_shown_again_for_a_while_and_to_who_read_it() {
+    async fn a_page_is_cached_for_a_limited_time_and_for_its_reader_only() {
         let cache = Cache::default();
         keep(&cache, "a", "u", "old");
         keep(&cache, "a", "u", "new");
-        tokio::time::advance(KEPT_FOR.saturating_sub(Duration::from_secs(1))).await;
+        tokio::time::advance(MAX_AGE.saturating_sub(Duration::from_secs(1))).await;
         assert_eq!(found(&cache, "a", "u").as_deref(), Some("new"));
         assert_eq!([found(&cache, "b", "u"), found(&cache, "a", "v")], [None, None]);
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_pages_make_room() {
+    async fn the_oldest_pages_are_evicted() {
         let cache = Cache::default();
         for n in 0..=MAX_PAGES {
             keep(&cache, "a", &n.to_string(), "");

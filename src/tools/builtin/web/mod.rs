@@ -1,4 +1,4 @@
-//! The web: pages as the model reads them, and who finds them.
+//! Web pages and web search.
 
 mod cache;
 mod page;
@@ -14,7 +14,7 @@ use crate::outbound::{AllowedHosts, BadBody, MAX_PAGE, NoPage, Outbound, PAGE_TI
 use crate::tools::{ToolError, pdf};
 use cache::Cache;
 
-/// The way to pages, and those that were read a moment ago.
+/// The HTTP client for pages and the cache of recently read pages.
 #[derive(Debug)]
 pub struct Web {
     outbound: Outbound,
@@ -22,62 +22,66 @@ pub struct Web {
     documents: pdf::Reader,
 }
 
-/// A page that was read.
+/// A page that has been read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Read {
-    /// Where it was in the end.
+pub(super) struct FetchedPage {
+    /// The URL after redirects.
     pub(super) url: String,
-    /// What it says.
+    /// The text of the page.
     pub(super) text: String,
 }
 
 impl Web {
-    /// The web, as far as the operator lets pages be read.
+    /// Creates a client that reads pages of the hosts that the operator allows.
     pub fn new(hosts: AllowedHosts) -> reqwest::Result<Self> {
         let outbound = Outbound::new(hosts, PAGE_TIMEOUT)?;
         Ok(Self { outbound, cache: Cache::default(), documents: pdf::Reader::default() })
     }
 
-    /// The same with this reader of PDF documents.
+    /// Sets the reader for PDF documents.
     #[must_use]
     pub fn with_documents(self, documents: pdf::Reader) -> Self {
         Self { documents, ..self }
     }
 
-    /// Reads a page for somebody.
-    pub(super) async fn read(&self, owner: String, url: Url) -> Result<Arc<Read>, ToolError> {
-        let place = url.to_string();
-        if let Some(read) = self.cache.find(&owner, &place) {
+    /// Reads a page on behalf of a user.
+    pub(super) async fn read(
+        &self,
+        owner: String,
+        url: Url,
+    ) -> Result<Arc<FetchedPage>, ToolError> {
+        let key = url.to_string();
+        if let Some(read) = self.cache.find(&owner, &key) {
             return Ok(read);
         }
         let page = self.outbound.page(url).await.map_err(|error| {
-            tracing::info!(%error, "a page was not read");
+            tracing::info!(%error, "page could not be read");
             failed(&error)
         })?;
         let url = page.url.to_string();
-        let read = Arc::new(Read { url, text: self.text(page).await? });
-        self.cache.keep(owner, place, Arc::clone(&read));
+        let read = Arc::new(FetchedPage { url, text: self.text(page).await? });
+        self.cache.keep(owner, key, Arc::clone(&read));
         Ok(read)
     }
 
-    /// What a page says.
+    /// Extracts the text of a page.
     async fn text(&self, page: Page) -> Result<String, ToolError> {
         if page::is_pdf(page.content_type.as_deref(), &page.body) {
             let document = self.documents.read(&page.body, MAX_PAGE).await;
             return document.map(|document| document.with_page_numbers()).map_err(|error| {
-                ToolError::Failed(told(&format!("the PDF could not be read: {error}")))
+                ToolError::Failed(error_text(&format!("the PDF could not be read: {error}")))
             });
         }
         blocking(move || {
             page::text(page.content_type.as_deref(), &page.body, &page.url)
-                .map_err(|error| ToolError::Failed(told(&error.to_string())))
+                .map_err(|error| ToolError::Failed(error_text(&error.to_string())))
         })
         .await
     }
 }
 
-/// What the model is told. Nobody learns from it what there is in a network that is not
-/// everybody's: a host there fails like one that does not exist.
+/// Maps errors to tool errors. A host in a private network fails as a host that does not exist, so
+/// that the error reveals nothing about the network.
 fn failed(error: &NoPage) -> ToolError {
     match error {
         NoPage::Refused(_)
@@ -85,20 +89,20 @@ fn failed(error: &NoPage) -> ToolError {
         | NoPage::Redirects
         | NoPage::Location
         | NoPage::Unreachable(_)
-        | NoPage::Body(BadBody::Broken(_)) => ToolError::Network(told("fetch failed")),
+        | NoPage::Body(BadBody::Broken(_)) => ToolError::Network(error_text("fetch failed")),
         NoPage::Slow => {
             let seconds = PAGE_TIMEOUT.as_secs();
-            ToolError::Timeout(told(&format!("the page did not come within {seconds} s")))
+            ToolError::Timeout(error_text(&format!("the page did not come within {seconds} s")))
         }
         NoPage::Status(status) => {
-            ToolError::Failed(told(&format!("the page answered with status {status}")))
+            ToolError::Failed(error_text(&format!("the page answered with status {status}")))
         }
         NoPage::Body(error @ (BadBody::Large(_) | BadBody::Compressed)) => {
-            ToolError::Failed(told(&error.to_string()))
+            ToolError::Failed(error_text(&error.to_string()))
         }
     }
 }
 
-fn told(why: &str) -> String {
+fn error_text(why: &str) -> String {
     format!("Error calling tool (WebFetch): {why}")
 }

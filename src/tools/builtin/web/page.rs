@@ -1,4 +1,4 @@
-//! A page as the model reads it.
+//! Conversion of a page to the text that the model reads.
 
 use std::borrow::Cow;
 
@@ -7,24 +7,25 @@ use reqwest::Url;
 
 use html_to_markdown::{Markdown, convert};
 
-/// Bytes of a page that are looked at for a word on its characters or on what it is.
+/// The number of leading bytes in which the encoding and the type of a page are detected.
 const HEAD: usize = 1024;
-/// Bytes of the name of a type that are told.
+/// The maximum length of a media type in an error, in bytes.
 const MAX_TYPE: usize = 80;
 
-/// What is read of a page.
+/// The kind of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Html,
     Text,
 }
 
-/// A page that is no text.
+/// The error for a page that is not text, with its media type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("its type is {0}, and only HTML, text, JSON, XML and PDF are read")]
 pub(super) struct NoText(String);
 
-/// Whether a page is a PDF: by its type, or by its first bytes if its type says nothing.
+/// Returns whether a page is a PDF, by its media type, or by its first bytes if the type is not
+/// specific.
 pub(super) fn is_pdf(content_type: Option<&str>, body: &[u8]) -> bool {
     match name(content_type).as_deref() {
         Some("application/pdf" | "application/x-pdf") => true,
@@ -35,13 +36,13 @@ pub(super) fn is_pdf(content_type: Option<&str>, body: &[u8]) -> bool {
     }
 }
 
-/// The name of a type, without what stands behind it.
+/// Returns the media type without parameters.
 fn name(content_type: Option<&str>) -> Option<String> {
     let name = content_type?.split(';').next().unwrap_or_default();
     Some(name.trim().to_ascii_lowercase())
 }
 
-/// The text of a page: of HTML as Markdown, with its title, and all else as it is.
+/// Returns the text of a page: HTML as Markdown with its title, other text unchanged.
 pub(super) fn text(content_type: Option<&str>, body: &[u8], url: &Url) -> Result<String, NoText> {
     let kind = match name(content_type) {
         Some(name) if !name.is_empty() => kind(&name).ok_or_else(|| NoText(shown(&name)))?,
@@ -69,7 +70,7 @@ fn kind(name: &str) -> Option<Kind> {
     }
 }
 
-/// What a page is whose server does not say it.
+/// Detects the kind of a page without a media type.
 fn guessed(body: &[u8]) -> Option<Kind> {
     let head = body.get(..HEAD).unwrap_or(body);
     let start = head.trim_ascii_start().to_ascii_lowercase();
@@ -80,16 +81,17 @@ fn guessed(body: &[u8]) -> Option<Kind> {
     is_text.then_some(Kind::Text)
 }
 
-/// The characters of a page: by its first bytes, by its server's word, by its own, or UTF-8.
+/// Decodes a page. The encoding is that of the byte order mark, the header, the page's own
+/// declaration, or UTF-8, in this order.
 fn decoded<'a>(content_type: Option<&str>, body: &'a [u8], kind: Kind) -> Cow<'a, str> {
-    let told = || charset(content_type?.as_bytes());
+    let declared = || charset(content_type?.as_bytes());
     let own = || charset(body.get(..HEAD).unwrap_or(body)).filter(|_| kind == Kind::Html);
-    let encoding = told().or_else(own).unwrap_or(UTF_8);
-    // Its first bytes come before all else.
+    let encoding = declared().or_else(own).unwrap_or(UTF_8);
+    // `decode` gives precedence to a byte order mark.
     encoding.decode(body).0
 }
 
-/// The encoding behind the first `charset=`, in a header or in a tag.
+/// Returns the encoding of the first `charset=` in a header or a tag.
 fn charset(text: &[u8]) -> Option<&'static Encoding> {
     let text = text.to_ascii_lowercase();
     let word = b"charset=";
@@ -101,7 +103,7 @@ fn charset(text: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(rest.split(|byte| is_end(byte)).next()?)
 }
 
-/// A name that a server gave, as far as it can be one.
+/// Truncates a media type that a server sent, and removes characters that are not valid in one.
 fn shown(name: &str) -> String {
     name.chars().filter(char::is_ascii_graphic).take(MAX_TYPE).collect()
 }
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused_by_its_name() {
+    fn content_that_is_not_text_is_refused_with_its_media_type() {
         let rest = ", and only HTML, text, JSON, XML and PDF are read";
         for (content_type, named) in [
             (Some("application/zip"), "application/zip"),
@@ -143,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn a_page_without_a_type_is_looked_at() {
+    fn the_kind_of_a_page_without_a_media_type_is_detected() {
         assert_eq!(read(None, b"\n <!DOCTYPE html><p>a").unwrap(), "a");
         assert_eq!(read(Some(""), b"<p>a").unwrap(), "<p>a");
     }
 
     #[test]
-    fn characters_are_read_as_somebody_says_or_as_utf_8() {
+    fn the_encoding_is_the_declared_one_or_utf_8() {
         for (content_type, body, expected) in [
             ("text/plain; charset=iso-8859-1", b"caf\xe9".as_slice(), "caf\u{e9}"),
             ("text/html", b"<meta charset='windows-1252'>caf\xe9", "caf\u{e9}"),

@@ -1,4 +1,4 @@
-//! What a search sees and what it does not.
+//! Tests of the file search.
 
 mod race;
 pub(crate) mod tree;

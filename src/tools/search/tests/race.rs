@@ -1,4 +1,4 @@
-//! A folder that is swapped for a link while a search looks into it.
+//! A race between a search and the replacement of a folder by a symbolic link.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,12 +10,12 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::tools::search::{Filter, Place, Watch, walk};
+use crate::tools::search::{Filter, SearchOrigin, Watch, walk};
 use crate::tools::workspace::Workspace;
 
 const ROUNDS: usize = 3000;
 
-/// What a walk by paths finds: the control, which must be fooled.
+/// Walks by path. This is the control: it must find files outside of the workspace.
 fn by_path(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -27,7 +27,7 @@ fn by_path(folder: &Path, found: &mut Vec<String>) {
 }
 
 #[test]
-fn a_folder_that_is_swapped_for_a_link_reveals_no_names_from_outside() {
+fn a_folder_replaced_by_a_link_reveals_no_names_outside_of_the_workspace() {
     let outer = TempDir::new().unwrap();
     let root = outer.path().join("work");
     fs::create_dir_all(root.join("folder/deeper")).unwrap();
@@ -49,8 +49,8 @@ fn a_folder_that_is_swapped_for_a_link_reveals_no_names_from_outside() {
             }
         });
         for _ in 0..ROUNDS {
-            let place = Place::new(&workspace, ".").unwrap();
-            let seen = walk(&place, &filter, &watch, |seen| Some(seen.path)).unwrap();
+            let origin = SearchOrigin::new(&workspace, ".").unwrap();
+            let seen = walk(&origin, &filter, &watch, |file| Some(file.path)).unwrap();
             found.extend(seen.into_iter().map(|path| path.display().to_string()));
             by_path(&root, &mut fooled);
         }

@@ -1,4 +1,5 @@
-//! A tree of files with everything that a search may stumble over. Always the same one.
+//! A deterministic file tree with the special cases of a search: ignore files, hidden files, links,
+//! binary files and several encodings.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -22,7 +23,7 @@ const WORDS: [&str; 12] = [
 const ENDINGS: [&str; 8] = ["rs", "txt", "md", "py", "js", "log", "toml", "tmp"];
 const FOLDERS: [&str; 7] = ["src", "naïve dir", "build", "target", ".cache", "日本", "a.b"];
 
-/// Small files whose content matters.
+/// Files with specified content.
 const ODD: [(&str, &[u8]); 17] = [
     (".gitignore", b"*.log\n/build/\n!keep.log\n# a comment\n\\#odd\n*.tm[pq]  \n{bad\n"),
     (".git/HEAD", b"ref: refs/heads/main\nneedle\n"),
@@ -43,7 +44,7 @@ const ODD: [(&str, &[u8]); 17] = [
     ("sub/deep/kept.log", b"needle\n"),
 ];
 
-/// Files whose bytes are no plain text.
+/// Files that are not plain UTF-8 text with LF line ends.
 const BYTES: [(&str, &[u8]); 8] = [
     ("binary.txt", b"\0\x01\x02 needle\nneedle\n"),
     ("late_binary.txt", b"first\nneedle before\n\0 the NUL\nneedle after\n"),
@@ -55,12 +56,12 @@ const BYTES: [(&str, &[u8]); 8] = [
     ("empty.txt", b""),
 ];
 
-/// Makes the tree in a folder, with about so many files.
+/// Creates the tree in a folder, with `files` generated files.
 pub(crate) fn grow(root: &Path, files: usize) {
     for (path, content) in ODD.iter().chain(&BYTES) {
         write(&root.join(path), content);
     }
-    // A repository within: what the outer one ignores is not ignored here.
+    // A nested repository: the ignore rules of the outer one do not apply in it.
     write(&root.join("inner/.git/HEAD"), b"ref\n");
     write(&root.join("inner/own.log"), b"needle\n");
     write(&root.join(std::ffi::OsStr::from_bytes(b"bad\xff.txt")), b"needle\n");
@@ -79,7 +80,7 @@ fn write(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
 }
 
-/// Ten files a folder, folders four deep.
+/// Returns the path of a generated file: ten files in each folder, four levels of folders.
 fn path(number: usize) -> String {
     let folder = number / 10;
     let names = [FOLDERS[folder % 7], FOLDERS[folder / 7 % 7]];

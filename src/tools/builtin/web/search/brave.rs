@@ -1,4 +1,4 @@
-//! The interface of Brave's search.
+//! Client of the Brave Search API.
 
 use http::header::InvalidHeaderValue;
 use reqwest::Url;
@@ -6,16 +6,16 @@ use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-use super::Found;
+use super::SearchResult;
 use html_to_markdown::plain_text;
 
 pub(super) const PATH: [&str; 4] = ["res", "v1", "web", "search"];
-/// All that it gives at a time: some may be of domains that are not wanted.
+/// The maximum number of results of one request. The domain filter may remove some of them.
 const COUNT: &str = "20";
 
 #[derive(Deserialize)]
 struct Answer {
-    /// Left out when nothing was found.
+    /// Absent if there are no results.
     #[serde(default)]
     web: Web,
 }
@@ -30,7 +30,7 @@ struct Web {
 struct Page {
     title: String,
     url: String,
-    /// With the words that were looked for in tags.
+    /// The description, with tags around the search terms.
     #[serde(default)]
     description: String,
 }
@@ -43,15 +43,16 @@ pub(super) fn headers(key: &SecretString) -> Result<HeaderMap, InvalidHeaderValu
     Ok(named.into_iter().collect())
 }
 
-pub(super) fn asked(url: &Url, query: &str) -> Url {
+pub(super) fn request_url(url: &Url, query: &str) -> Url {
     let mut url = url.clone();
     url.query_pairs_mut().extend_pairs([("q", query), ("count", COUNT)]);
     url
 }
 
-pub(super) fn results(answer: &[u8]) -> serde_json::Result<Vec<Found>> {
+pub(super) fn results(answer: &[u8]) -> serde_json::Result<Vec<SearchResult>> {
     let Answer { web } = serde_json::from_slice(answer)?;
-    let found =
-        |page: Page| Found::new(&plain_text(&page.title), page.url, &plain_text(&page.description));
+    let found = |page: Page| {
+        SearchResult::new(&plain_text(&page.title), page.url, &plain_text(&page.description))
+    };
     Ok(web.results.into_iter().map(found).collect())
 }

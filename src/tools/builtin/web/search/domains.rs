@@ -1,20 +1,20 @@
-//! Of which domains results are wanted, and of which not.
+//! Domain filter for search results.
 
 use std::fmt::Write as _;
 
 use reqwest::Url;
 
-/// Domains of one call.
+/// The maximum number of domains in one call.
 const MAX_DOMAINS: usize = 10;
 
-/// Domains, each with all that are beneath it.
+/// Allowed and blocked domains, each including its subdomains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::tools::builtin) struct Domains {
     allowed: Vec<String>,
     blocked: Vec<String>,
 }
 
-/// What is no list of domains.
+/// The reason why a list of domains is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(in crate::tools::builtin) enum BadDomains {
     #[error("{0:?} is no domain, such as docs.rs")]
@@ -36,7 +36,7 @@ impl Domains {
         Ok(Self { allowed: read(allowed)?, blocked: read(blocked)? })
     }
 
-    /// Whether a page may be among the results.
+    /// Returns whether the filter permits a page.
     pub(super) fn allow(&self, url: &str) -> bool {
         let Ok(url) = url.parse::<Url>() else { return false };
         let Some(host) = url.host_str().filter(|_| ["http", "https"].contains(&url.scheme()))
@@ -51,8 +51,7 @@ impl Domains {
             && !self.blocked.iter().any(is_of)
     }
 
-    /// A query with the words that keep most services to the domains. What they give all the same
-    /// is looked at.
+    /// Adds `site:` operators to a query. Most services apply them, but results are filtered again.
     pub(super) fn narrowed(&self, query: &str) -> String {
         let mut query = query.to_owned();
         for (index, domain) in self.allowed.iter().enumerate() {
@@ -66,7 +65,7 @@ impl Domains {
     }
 }
 
-/// A domain in the spelling that hosts of URLs have.
+/// Normalizes a domain as hosts of URLs are normalized.
 fn domain(name: &str) -> Result<String, BadDomains> {
     let bad = || BadDomains::Domain(name.to_owned());
     let url: Url = format!("https://{name}/").parse().map_err(|_| bad())?;
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_meant_with_all_that_are_beneath_it() {
+    fn a_domain_includes_its_subdomains() {
         let some = domains(&["Docs.rs", "example.com"], &["old.example.com"]);
         for (url, expected) in [
             ("https://docs.rs/axum", true),
@@ -108,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn services_are_told_of_domains_in_their_words() {
+    fn domains_become_site_operators_in_the_query() {
         let both = domains(&["docs.rs", "b.org"], &["old.b.org"]);
         assert_eq!(both.narrowed("axum"), "axum site:docs.rs OR site:b.org -site:old.b.org");
         assert_eq!(Domains::default().narrowed("axum"), "axum");
     }
 
     #[test]
-    fn what_is_no_domain_is_refused() {
+    fn invalid_domains_are_refused() {
         for name in ["", "a b", "a/b", "a:8080", "me@a", "127.0.0.1", "[::1]", "a?b", "*.a"] {
             let named = [name.to_owned()];
             assert_eq!(

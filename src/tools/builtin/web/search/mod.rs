@@ -1,4 +1,4 @@
-//! Who finds pages: a server of `SearXNG`, or Brave.
+//! Clients of web search services: `SearXNG` and Brave.
 
 mod brave;
 mod domains;
@@ -18,55 +18,55 @@ use html_to_markdown::collapse_whitespace;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Bytes of an answer that are read.
+/// The maximum size of a response, in bytes.
 const MAX_ANSWER: usize = 2 * 1024 * 1024;
-/// Bytes of a query; Brave takes no longer ones.
+/// The maximum length of a query, in bytes. Brave accepts no longer queries.
 const MAX_QUERY: usize = 400;
-/// Bytes of what is told of a page.
+/// The maximum lengths of the title and the snippet of a result, in bytes.
 const MAX_TITLE: usize = 300;
 const MAX_URL: usize = 2000;
 const MAX_SNIPPET: usize = 1000;
 
-/// Which interface a service has that finds pages.
+/// The API of a web search service.
 #[derive(Debug, Clone)]
 pub enum Provider {
-    /// That of `SearXNG`, at this address.
+    /// The API of `SearXNG` at a base URL.
     Searxng(Url),
-    /// That of Brave, at this address, for who has this key.
+    /// The Brave Search API at a base URL, with an API key.
     Brave(Url, SecretString),
 }
 
-/// A service that finds pages.
+/// A web search service.
 #[derive(Debug, Clone)]
 pub struct Search {
     http: Client,
     provider: Provider,
 }
 
-/// A service that cannot be asked.
+/// The reason why a search service cannot be configured.
 #[derive(Debug, thiserror::Error)]
 pub enum BadSearch {
-    /// The base URL cannot have a path.
+    /// Paths cannot be appended to the base URL.
     #[error("the URL {0} cannot be extended by a path")]
     BaseUrl(Url),
-    /// The key has a character that a header cannot carry.
+    /// The API key contains a character that is not valid in a header.
     #[error("the key cannot be sent as a header")]
     Key,
-    /// TLS or the resolver did not start.
+    /// The HTTP client could not be created.
     #[error("the HTTP client did not start: {0}")]
     Http(#[from] reqwest::Error),
 }
 
-/// A page that was found.
+/// A search result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(in crate::tools::builtin) struct Found {
+pub(in crate::tools::builtin) struct SearchResult {
     title: String,
     url: String,
     snippet: String,
 }
 
 impl Search {
-    /// A service of this kind.
+    /// Creates a client of a search service.
     pub fn new(provider: Provider) -> Result<Self, BadSearch> {
         let headers = match &provider {
             Provider::Searxng(_) => reqwest::header::HeaderMap::new(),
@@ -86,51 +86,51 @@ impl Search {
         Ok(Self { http, provider })
     }
 
-    /// The best pages, the best first.
+    /// Returns the best results, the best first.
     pub(in crate::tools::builtin) async fn find(
         &self,
         query: &str,
         domains: &Domains,
         most: usize,
-    ) -> Result<Vec<Found>, Failure> {
+    ) -> Result<Vec<SearchResult>, Failure> {
         let query = domains.narrowed(&collapse_whitespace(query));
         if query.is_empty() || query.len() > MAX_QUERY {
             return Err(Failure::Query);
         }
         let found = match &self.provider {
-            Provider::Searxng(url) => {
-                searxng::results(&self.ask(self.http.get(searxng::asked(url, &query))).await?)
-            }
+            Provider::Searxng(url) => searxng::results(
+                &self.fetch(self.http.get(searxng::request_url(url, &query))).await?,
+            ),
             Provider::Brave(url, _) => {
-                brave::results(&self.ask(self.http.get(brave::asked(url, &query))).await?)
+                brave::results(&self.fetch(self.http.get(brave::request_url(url, &query))).await?)
             }
         };
         let found = found.map_err(|error| {
-            tracing::warn!(%error, "the search gave an answer that cannot be read");
+            tracing::warn!(%error, "response of the search service could not be parsed");
             Failure::Unreadable
         })?;
-        let fits = |found: &Found| found.url.len() <= MAX_URL && domains.allow(&found.url);
+        let fits = |found: &SearchResult| found.url.len() <= MAX_URL && domains.allow(&found.url);
         Ok(found.into_iter().filter(fits).take(most).collect())
     }
 
-    async fn ask(&self, request: RequestBuilder) -> Result<Vec<u8>, Failure> {
+    async fn fetch(&self, request: RequestBuilder) -> Result<Vec<u8>, Failure> {
         let response = request.send().await.map_err(|error| {
-            tracing::warn!(error = %error.without_url(), "the search cannot be reached");
+            tracing::warn!(error = %error.without_url(), "search service unreachable");
             Failure::Unreachable
         })?;
         let status = response.status();
         if !status.is_success() {
-            tracing::warn!(status = status.as_u16(), "the search was refused");
+            tracing::warn!(status = status.as_u16(), "search service returned an error status");
             return Err(Failure::Status(status.as_u16()));
         }
         read_body(response, MAX_ANSWER).await.map_err(|error| {
-            tracing::warn!(%error, "the search gave no whole answer");
+            tracing::warn!(%error, "response of the search service was incomplete");
             Failure::Unreachable
         })
     }
 }
 
-/// Why nothing was looked for, in the words of the model.
+/// The reason why a search failed, in terms for the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(in crate::tools::builtin) enum Failure {
     #[error("the query has to have 1 to {MAX_QUERY} bytes, with its domains")]
@@ -144,7 +144,7 @@ pub(in crate::tools::builtin) enum Failure {
 }
 
 impl Failure {
-    /// As the failure of a tool that says this before it.
+    /// Converts the failure to a tool error whose text begins with `before`.
     pub(in crate::tools::builtin) fn of(self, before: &str) -> ToolError {
         let text = format!("{before}{self}");
         match self {
@@ -155,8 +155,8 @@ impl Failure {
     }
 }
 
-impl Found {
-    /// What a service tells of a page, in one line each and not without end.
+impl SearchResult {
+    /// Creates a result with a title and a snippet of one line each, truncated to the limits.
     fn new(title: &str, url: String, snippet: &str) -> Self {
         let (title, snippet) = (
             cut(collapse_whitespace(title), MAX_TITLE),

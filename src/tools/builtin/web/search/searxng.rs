@@ -1,9 +1,10 @@
-//! The interface of `SearXNG`: `/search?format=json`, which its operator has to switch on.
+//! Client of the `SearXNG` API: `/search?format=json`, which the operator of the server has to
+//! enable.
 
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::Found;
+use super::SearchResult;
 
 pub(super) const PATH: [&str; 1] = ["search"];
 
@@ -21,17 +22,17 @@ struct Page {
     content: Option<String>,
 }
 
-pub(super) fn asked(url: &Url, query: &str) -> Url {
+pub(super) fn request_url(url: &Url, query: &str) -> Url {
     let mut url = url.clone();
     url.query_pairs_mut().extend_pairs([("q", query), ("format", "json")]);
     url
 }
 
-pub(super) fn results(answer: &[u8]) -> serde_json::Result<Vec<Found>> {
+pub(super) fn results(answer: &[u8]) -> serde_json::Result<Vec<SearchResult>> {
     let Answer { results } = serde_json::from_slice(answer)?;
     let found = |page: Page| {
         let (title, snippet) = (page.title.unwrap_or_default(), page.content.unwrap_or_default());
-        Found::new(&title, page.url, &snippet)
+        SearchResult::new(&title, page.url, &snippet)
     };
     Ok(results.into_iter().map(found).collect())
 }

@@ -1,28 +1,28 @@
-//! Which of the places of one name is meant.
+//! Selection among locations of the same name.
 
 use serde::Deserialize;
 
 use super::states::STATES;
 
-/// A place, as the service knows it.
+/// A location in the geocoding service.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct Place {
-    /// Its name.
+pub(crate) struct Location {
+    /// The name of the location.
     pub(super) name: String,
-    /// Degrees north.
+    /// The latitude in degrees.
     pub(super) latitude: f64,
-    /// Degrees east.
+    /// The longitude in degrees.
     pub(super) longitude: f64,
     /// The state or province.
     pub(super) admin1: Option<String>,
     /// The country.
     pub(super) country: Option<String>,
-    /// The country as two letters.
+    /// The two-letter country code.
     pub(super) country_code: Option<String>,
 }
 
-impl Place {
-    /// Its name, and where it is.
+impl Location {
+    /// Returns the name with the state and the country.
     pub(crate) fn full_name(&self) -> String {
         let parts = [Some(&self.name), self.admin1.as_ref(), self.country.as_ref()];
         let mut parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
@@ -31,7 +31,8 @@ impl Place {
         parts.join(", ")
     }
 
-    /// Whether it lies in what is named here: a country or a state, whole or in short.
+    /// Returns whether the location is in the given country or state, named in full or by
+    /// abbreviation.
     fn lies_in(&self, name: &str) -> bool {
         let is = |part: &Option<String>| {
             part.as_deref().is_some_and(|part| part.to_lowercase() == name.to_lowercase())
@@ -50,25 +51,26 @@ impl Place {
     }
 }
 
-/// What the service looks for: it knows names, and nothing of commas.
+/// Returns the part of a name before the first comma. The service searches names without commas.
 pub(super) fn first_part(name: &str) -> &str {
     name.split(',').next().unwrap_or(name).trim()
 }
 
-/// The first place that lies in all that the name says after its commas. The service puts the
-/// best known first. Not to know a place is better than to tell of another.
-pub(super) fn choose(name: &str, places: Vec<Place>) -> Option<Place> {
+/// Returns the first location that matches every part of the name after a comma. The service
+/// returns the best known location first. If none matches, the result is `None` rather than another
+/// location.
+pub(super) fn choose(name: &str, locations: Vec<Location>) -> Option<Location> {
     let around: Vec<&str> =
         name.split(',').skip(1).map(str::trim).filter(|part| !part.is_empty()).collect();
-    places.into_iter().find(|place| around.iter().all(|part| place.lies_in(part)))
+    locations.into_iter().find(|location| around.iter().all(|part| location.lies_in(part)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn place(name: &str, admin1: &str, country: (&str, &str)) -> Place {
-        Place {
+    fn location(name: &str, admin1: &str, country: (&str, &str)) -> Location {
+        Location {
             name: name.to_owned(),
             latitude: 1.0,
             longitude: 2.0,
@@ -78,14 +80,15 @@ mod tests {
         }
     }
 
-    fn chosen(name: &str, places: &[Place]) -> Option<String> {
-        choose(name, places.to_vec()).map(|place| place.full_name())
+    fn chosen(name: &str, locations: &[Location]) -> Option<String> {
+        choose(name, locations.to_vec()).map(|location| location.full_name())
     }
 
     #[test]
-    fn what_follows_a_comma_says_which_place_is_meant() {
+    fn the_parts_after_a_comma_select_the_location() {
         let (france, us) = (("France", "FR"), ("United States", "US"));
-        let places = [place("Paris", "Île-de-France", france), place("Paris", "Texas", us)];
+        let locations =
+            [location("Paris", "Île-de-France", france), location("Paris", "Texas", us)];
         let french = Some("Paris, Île-de-France, France".to_owned());
         let texan = Some("Paris, Texas, United States".to_owned());
         for (name, expected) in [
@@ -97,13 +100,13 @@ mod tests {
             ("Paris, Texas, USA", &texan),
             ("Paris, Ontario", &None),
         ] {
-            assert_eq!(&chosen(name, &places), expected, "{name}");
+            assert_eq!(&chosen(name, &locations), expected, "{name}");
         }
     }
 
     #[test]
-    fn a_name_is_not_said_twice() {
-        let singapore = place("Singapore", "", ("Singapore", "SG"));
+    fn a_full_name_has_no_repeated_parts() {
+        let singapore = location("Singapore", "", ("Singapore", "SG"));
         assert_eq!(singapore.full_name(), "Singapore");
     }
 }
