@@ -28,7 +28,7 @@ pub(super) async fn store(
                 .await?;
             }
             Note::AnnouncedToolLists(lists) => {
-                announced_tool_lists::store(conn, session_id, lists).await?
+                announced_tool_lists::store(conn, session_id, lists).await?;
             }
             Note::Sent(change) => sent_changes::insert(conn, session_id, change).await?,
             Note::Compacted(compaction) => {

@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::{CallRecord, NewMessage};
 use crate::domain::ids::RunId;
 use crate::domain::message::Role;
+use crate::domain::stop_reason::ModelStop;
 use crate::domain::tool_error::ToolErrorType;
 use crate::store::{StoreError, unreadable};
 
@@ -34,7 +35,7 @@ impl<'a> MessageColumns<'a> {
             columns.ids.push(message_id);
             columns.contents.push(message.content.as_str());
             columns.models.push(model.as_deref());
-            columns.stop_reasons.push(message.stop_reason.as_ref().map(|stop| stop.as_str()));
+            columns.stop_reasons.push(message.stop_reason.as_ref().map(ModelStop::as_str));
             columns.usages.push(usage);
         }
         Ok(columns)

@@ -49,7 +49,7 @@ impl Progress {
         PROGRESS.try_with(Self::clone).ok()
     }
 
-    /// Records that the client has read all_read pieces.
+    /// Records that the client has read `all_read` pieces.
     pub(super) fn all_read(&self) {
         self.0.send_if_modified(|since| since.take().is_some());
     }
