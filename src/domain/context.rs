@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::session::Settings;
 use super::usage::Usage;
 
 /// Minimum output budget of a summary; it also limits the thinking before the summary.
@@ -77,21 +76,6 @@ pub struct ReplyCompaction {
     pub tokens_after: Option<i64>,
     /// Token usage of the summary alone.
     pub usage: Usage,
-}
-
-impl Settings {
-    /// Returns the settings of a request for a summary: with an output budget for it, and without
-    /// the settings that shape an answer, with which the provider refuses such a request.
-    #[must_use]
-    pub fn for_summary(&self) -> Self {
-        let mut settings = self.clone();
-        settings.stop_sequences.clear();
-        settings.model_options.output_schema = None;
-        settings.context.edits = None;
-        let most = self.context.compact_max_tokens.unwrap_or(SUMMARY_TOKENS);
-        settings.max_tokens = self.max_tokens.max(most);
-        settings
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! Sub-agents: runs in their own sessions that tool calls of a parent run start and wait for.
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
 
 use super::ids::{RunId, SessionId};
 use super::limits::Limits;
 use super::outcome::Outcome;
 use super::price::Price;
 use super::run_status::RunStatus;
-use super::session::Settings;
 use super::stop_reason::StopReason;
 use super::usage::Usage;
 
@@ -18,12 +16,6 @@ pub const TASK: &str = "Task";
 pub const GENERAL: &str = "general";
 /// The tools that no sub-agent has: it starts no further sub-agents, and no one approves its plan.
 const WITHHELD: [&str; 2] = [TASK, "ExitPlanMode"];
-
-/// The default system prompt of a sub-agent.
-const SYSTEM: &str = "You are a sub-agent: another agent has given you one task, and waits for you. \
-    It sees nothing of your work but your last message. Do the task with your tools, and do no more \
-    than it asks for. Then answer with all that the other agent needs to know: what you found or \
-    did, where, and what you could not do. Do not ask anything back: nobody would answer.";
 
 /// A sub-agent that a session can start, pinned with the session. Unset fields inherit the
 /// session's values.
@@ -92,84 +84,9 @@ pub struct Share {
     pub seconds: Option<u32>,
 }
 
-impl Settings {
-    /// Returns the sub-agent of this name, or the general one without a name.
-    pub fn sub_agent(&self, name: Option<&str>) -> Option<SubAgent> {
-        let name = name.unwrap_or(GENERAL);
-        let named = self.sub_agents.iter().find(|agent| agent.name == name).cloned();
-        named.or_else(|| (name == GENERAL).then(SubAgent::general))
-    }
-
-    /// Returns the names of all sub-agents.
-    pub fn sub_agent_names(&self) -> Vec<&str> {
-        let named = self.sub_agents.iter().map(|agent| agent.name.as_str());
-        let is_general = |agent: &SubAgent| agent.name == GENERAL;
-        let general = (!self.sub_agents.iter().any(is_general)).then_some(GENERAL);
-        general.into_iter().chain(named).collect()
-    }
-
-    /// Returns the settings of a sub-agent's session: the parent's, changed by the sub-agent's
-    /// definition and without those that apply only to the parent. The sub-agent has no tool that
-    /// its parent does not have, and no wider limit.
-    pub fn for_sub_agent(&self, agent: &SubAgent, share: Share) -> serde_json::Result<Self> {
-        let mut settings = self.clone();
-        settings.sub_agents.clear();
-        settings.client_tools.clear();
-        settings.tools = self.tools_of(agent)?;
-        settings.system = agent.system.as_deref().unwrap_or(SYSTEM).into();
-        settings.model_options.output_schema = None;
-        settings.stop_sequences.clear();
-        settings.max_tokens = agent.max_tokens.unwrap_or(self.max_tokens);
-        if let Some(model) = agent.model.as_ref().filter(|model| **model != self.model) {
-            settings.model.clone_from(model);
-            settings.price = agent.price;
-            // The thinking settings were checked against the session's model only.
-            settings.thinking = None;
-            settings.model_options.effort = None;
-        }
-        settings.limits = Limits {
-            rounds: agent.limits.rounds.or(self.limits.rounds),
-            tokens: lesser(agent.limits.tokens, share.tokens),
-            cost: lesser(agent.limits.cost, share.cost).filter(|_| settings.price.is_some()),
-            seconds: lesser(agent.limits.seconds, share.seconds),
-        };
-        settings.parent_budget = self.budget;
-        settings.budget.tokens = self.budget.tokens.and(share.tokens);
-        settings.budget.cost = self.budget.cost.and(share.cost);
-        Ok(settings)
-    }
-
-    fn tools_of(&self, agent: &SubAgent) -> serde_json::Result<Box<RawValue>> {
-        let definitions: Vec<&RawValue> = serde_json::from_str(self.tools.get())?;
-        let is_theirs = |name: &str| {
-            let is_named =
-                agent.tools.as_ref().is_none_or(|named| named.iter().any(|it| it == name));
-            is_named && is_for_sub_agents(name) && !self.client_tools.iter().any(|it| it == name)
-        };
-        let kept =
-            definitions.into_iter().filter(|raw| name_of(raw).is_some_and(|it| is_theirs(&it)));
-        to_raw_value(&kept.collect::<Vec<_>>())
-    }
-}
-
 /// Returns `true` if a sub-agent may have this tool when its session has it.
 pub fn is_for_sub_agents(tool: &str) -> bool {
     !WITHHELD.contains(&tool)
-}
-
-fn name_of(definition: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Named {
-        name: String,
-    }
-    serde_json::from_str::<Named>(definition.get()).ok().map(|tool| tool.name)
-}
-
-fn lesser<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
 }
 
 /// A sub-agent that was started: its session, its run and the call that started it.
@@ -254,11 +171,13 @@ pub fn report(status: RunStatus, outcome: Option<&Outcome>) -> Result<String, St
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use serde_json::value::to_raw_value;
 
     use super::*;
     use crate::domain::budget::Budget;
     use crate::domain::limits::LimitKind;
     use crate::domain::outcome::{ErrorType, RunError};
+    use crate::domain::session::Settings;
     use crate::domain::stop_reason::Refusal;
 
     fn settings() -> Settings {

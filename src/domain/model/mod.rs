@@ -1,11 +1,9 @@
 //! Model capabilities that are checked before a request is sent.
 
 mod capabilities;
-mod refusal;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use capabilities::{Capabilities, Effort, ThinkingKind};
-pub use refusal::Refused;
 pub use table::{Known, Models, built_in};

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::context::SessionContext;
 use crate::domain::context::SUMMARY_TOKENS;
-use crate::domain::model::{Models, Refused};
+use crate::domain::model::Models;
 use crate::domain::output_schema::{Broken, broken};
 use crate::domain::provider::Provider;
 use crate::domain::server_tool::ServerTool;
 use crate::domain::session::Settings;
+use crate::domain::settings_check::Refused;
 use crate::service::error::FieldError;
 
 /// Maximum number of beta features of a session.

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::capabilities::{Capabilities, Effort, ThinkingKind};
-use crate::domain::session::Settings;
+use super::model::{Capabilities, Effort, ThinkingKind};
+use super::session::Settings;
 
 /// Minimum token budget of thinking.
 const MIN_BUDGET: u64 = 1024;
