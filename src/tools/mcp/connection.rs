@@ -1,4 +1,4 @@
-//! How a connection to a server is made, and what is asked of it besides calls.
+//! The connection to an MCP server: handshake, tool list and ping.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,23 +23,23 @@ use tokio::time::error::Elapsed;
 use tokio_util::task::TaskTracker;
 
 use super::failure::{bounded, why_not_begun};
-use super::guard::Guarded;
+use super::flood_guard::FloodGuard;
 use super::lines::MAX_MESSAGE;
 use super::program::Running;
 use super::settings::{Reach, ServerSettings};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// What a server may take to say that it is there.
+/// Timeout of a ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pages of a list, and tools in all, before any are chosen.
+/// Limits of a tool list before filtering: pages and tools.
 const MAX_PAGES: usize = 32;
-const MAX_TOLD: usize = 2000;
+const MAX_LISTED: usize = 2000;
 
-/// A connection.
+/// An open connection to a server.
 pub(super) type Connection = RunningService<RoleClient, Listener>;
 
-/// Why there is no connection, or why it ended.
+/// The cause of a failed or closed connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectionError {
     #[error("the program cannot be started: {0}")]
@@ -60,10 +60,10 @@ pub(super) enum ConnectionError {
     Closed,
 }
 
-/// What a server may tell us.
+/// The handler of notifications from a server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Listener {
-    /// Fires when the list of tools has changed.
+    /// Notified when the server's tool list has changed.
     pub(super) list_changed: Arc<Notify>,
 }
 
@@ -78,7 +78,7 @@ impl ClientHandler for Listener {
     }
 }
 
-/// Connects, and agrees on the protocol.
+/// Connects to the server and negotiates the protocol version.
 pub(super) async fn connect(
     settings: &ServerSettings,
     listener: Listener,
@@ -87,11 +87,11 @@ pub(super) async fn connect(
     let begun = match &settings.reach {
         Reach::Program(program) => {
             let running = Running::start(&settings.name, program, tasks)?;
-            serve_client(listener, Guarded::new(running)).await
+            serve_client(listener, FloodGuard::new(running)).await
         }
         Reach::Http { url, headers } => {
             let transport = StreamableHttpClientTransport::with_client(client()?, to(url, headers));
-            serve_client(listener, Guarded::new(transport)).await
+            serve_client(listener, FloodGuard::new(transport)).await
         }
     };
     let connection = begun.map_err(Box::new)?;
@@ -102,13 +102,14 @@ pub(super) async fn connect(
     }
 }
 
-/// There is no total timeout: a server may tell of changes at any time.
+/// Builds the HTTP client. It has no total timeout, because a server can send notifications at any
+/// time.
 fn client() -> Result<reqwest::Client, reqwest::Error> {
     reqwest::Client::builder()
         .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_keepalive(KEEP_ALIVE)
-        // What the operator gave for one place is not carried to another.
+        // The operator's headers are for this URL only.
         .redirect(reqwest::redirect::Policy::none())
         .build()
 }
@@ -119,11 +120,11 @@ fn to(url: &Url, headers: &HeaderMap) -> StreamableHttpClientTransportConfig {
     StreamableHttpClientTransportConfig::with_uri(url.as_str())
         .custom_headers(headers)
         .max_sse_event_size(MAX_MESSAGE)
-        // A call is sent once. What became of it in a session that is gone, nobody knows.
+        // A call is sent once: its outcome is unknown after the session has expired.
         .reinit_on_expired_session(false)
 }
 
-/// The server's list of tools, as far as it is read.
+/// Requests the server's tool list, up to the limits.
 pub(super) async fn list(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, ConnectionError> {
     let (mut tools, mut cursor) = (Vec::new(), None);
     for _ in 0..MAX_PAGES {
@@ -132,21 +133,21 @@ pub(super) async fn list(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, Connectio
         let page = peer.list_tools(Some(wanted)).await.map_err(ConnectionError::List)?;
         tools.extend(page.tools);
         cursor = page.next_cursor;
-        if cursor.is_none() || tools.len() > MAX_TOLD {
+        if cursor.is_none() || tools.len() > MAX_LISTED {
             break;
         }
     }
-    tools.truncate(MAX_TOLD);
+    tools.truncate(MAX_LISTED);
     Ok(tools)
 }
 
-/// Whether the server is there.
+/// Sends a ping and waits for the response.
 pub(super) async fn ping(peer: &Peer<RoleClient>) -> Result<(), ConnectionError> {
     let ping = ClientRequest::PingRequest(PingRequest::default());
     let options = PeerRequestOptions::with_timeout(PING_TIMEOUT);
     let sent = peer.send_request_with_option(ping, options).await;
     match sent.map_err(ConnectionError::Ping)?.await_response().await {
-        // One that refuses it is there as well.
+        // An error response also proves that the server is alive.
         Ok(_) | Err(ServiceError::McpError(_)) => Ok(()),
         Err(error) => Err(ConnectionError::Ping(error)),
     }

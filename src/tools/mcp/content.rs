@@ -1,10 +1,10 @@
-//! Results of servers as a text, which is what the model gets.
+//! Conversion of MCP tool results to the text that the model receives.
 
 use std::fmt::Write as _;
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-/// What a result says. What is no text is named, so that the model knows that there is more.
+/// Returns a result as text. A placeholder names each omitted block that is not text.
 pub(super) fn text_of(result: &CallToolResult) -> String {
     let mut text = String::new();
     for block in &result.content {
@@ -13,7 +13,7 @@ pub(super) fn text_of(result: &CallToolResult) -> String {
         }
         add(&mut text, block);
     }
-    // What has a structure has a text as well, in most servers.
+    // Most servers repeat structured content as text.
     if let Some(structured) = result.structured_content.as_ref().filter(|_| text.is_empty()) {
         let _ = write!(text, "{structured}");
     }
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_joined_and_what_is_none_is_named() {
+    fn texts_are_joined_and_other_content_gets_a_placeholder() {
         let content = json!([
             { "type": "text", "text": "one" },
             { "type": "image", "mimeType": "image/png", "data": "AAAAAAAA" },
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structure_is_told_where_there_is_no_text() {
+    fn structured_content_is_used_if_there_is_no_text() {
         assert_eq!(text(json!({ "content": [], "structuredContent": { "a": 1 } })), r#"{"a":1}"#);
         let both = json!({ "content": [{ "type": "text", "text": "one" }],
                            "structuredContent": { "a": 1 } });

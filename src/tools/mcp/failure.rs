@@ -1,4 +1,4 @@
-//! Why a server gave no result, for the model and for the figures.
+//! Failures of calls to MCP servers, as error texts for the model and as metrics labels.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,34 +12,34 @@ use crate::model::upstream::Verdict;
 use crate::tools::ToolError;
 use crate::tools::policy::visible;
 
-/// The longest message of a server that is passed on, in bytes.
+/// Maximum length of a server's message in an error text, in bytes.
 const MAX_MESSAGE: usize = 2000;
-/// The longest text of an error that is logged.
+/// Maximum length of a logged error, in bytes.
 const MAX_LOGGED: usize = 300;
 
-/// Why there is no result.
+/// The cause of a failed request to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::tools) enum AskFailure {
-    /// There is no connection.
+pub(in crate::tools) enum ServerCallFailure {
+    /// The server is not connected.
     NotConnected,
-    /// It failed too often, and is left alone for so many seconds.
-    LeftAlone(u64),
-    /// It took longer than it may.
+    /// The circuit breaker is open for this number of seconds.
+    CircuitOpen(u64),
+    /// The timeout of this length has passed.
     TimedOut(Duration),
-    /// The connection closed, or what came is no answer.
+    /// The connection closed, or the response was not valid.
     NoResponse,
-    /// It refused the request.
+    /// The server answered with an error.
     Refused {
-        /// As JSON-RPC counts.
+        /// The JSON-RPC error code.
         code: i32,
-        /// Its own words, at most 2,000 bytes of them.
+        /// The server's message, truncated to 2,000 bytes.
         message: String,
     },
-    /// It asks for something in return, which nobody gives it.
-    Asks,
+    /// The server requires further input from the client, which this client does not support.
+    InputRequired,
 }
 
-impl AskFailure {
+impl ServerCallFailure {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the library may add to them")]
     pub(super) fn of(error: &ServiceError) -> Self {
         match error {
@@ -49,37 +49,38 @@ impl AskFailure {
                 Self::Refused { code: error.code.0, message }
             }
             ServiceError::TransportSend(error) if is_unreachable(error) => Self::NotConnected,
-            ServiceError::InputRequiredRoundsExceeded { .. } => Self::Asks,
+            ServiceError::InputRequiredRoundsExceeded { .. } => Self::InputRequired,
             _ => Self::NoResponse,
         }
     }
 
-    /// In the figures.
+    /// Returns the outcome for metrics.
     pub(super) const fn outcome(&self) -> ServedCall {
         match self {
-            Self::NotConnected | Self::LeftAlone(_) => ServedCall::Withheld,
+            Self::NotConnected | Self::CircuitOpen(_) => ServedCall::Withheld,
             Self::TimedOut(_) => ServedCall::TimedOut,
             Self::NoResponse => ServedCall::NoResponse,
-            Self::Refused { .. } | Self::Asks => ServedCall::Failed,
+            Self::Refused { .. } | Self::InputRequired => ServedCall::Failed,
         }
     }
 
-    /// What it says of the server: nothing if it was not asked. One that refuses is at work.
+    /// Returns the health of the server that the failure shows, or `None` if no request was
+    /// sent. A server that refuses a request is healthy.
     pub(super) const fn verdict(&self) -> Option<Verdict> {
         match self {
-            Self::Refused { .. } | Self::Asks => Some(Verdict::Well),
+            Self::Refused { .. } | Self::InputRequired => Some(Verdict::Well),
             Self::TimedOut(_) | Self::NoResponse => Some(Verdict::Ill),
-            Self::NotConnected | Self::LeftAlone(_) => None,
+            Self::NotConnected | Self::CircuitOpen(_) => None,
         }
     }
 
-    /// In the words of the model.
-    pub(super) fn told(&self, server: &str, tool: &str) -> ToolError {
+    /// Converts the failure into the error text that the model receives.
+    pub(super) fn to_tool_error(&self, server: &str, tool: &str) -> ToolError {
         match self {
             Self::NotConnected => {
                 ToolError::Network(format!("the tool server {server} cannot be reached now"))
             }
-            Self::LeftAlone(seconds) => ToolError::Network(format!(
+            Self::CircuitOpen(seconds) => ToolError::Network(format!(
                 "the tool server {server} failed too often and is left alone for {seconds} s"
             )),
             Self::TimedOut(after) => {
@@ -92,14 +93,15 @@ impl AskFailure {
             Self::Refused { code, message } => {
                 ToolError::Failed(format!("MCP error {code}: {message}"))
             }
-            Self::Asks => ToolError::Failed(format!(
+            Self::InputRequired => ToolError::Failed(format!(
                 "the tool server {server} asks for something in return, which nobody gives it here"
             )),
         }
     }
 }
 
-/// Whether nobody took the request: nobody was there, or the session was gone by then.
+/// Returns `true` if the server did not receive the request: the connection failed or the session
+/// had expired.
 fn is_unreachable(error: &DynamicTransportError) -> bool {
     match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
         Some(StreamableHttpError::Client(error)) => error.is_connect(),
@@ -108,7 +110,7 @@ fn is_unreachable(error: &DynamicTransportError) -> bool {
     }
 }
 
-/// Why a server did not begin, without the names of the types that the error went through.
+/// Returns the innermost cause of a failed handshake, without the type names of the outer errors.
 pub(super) fn why_not_begun(error: &ClientInitializeError) -> String {
     let ClientInitializeError::TransportError { error, .. } = error else {
         return bounded(&format!("it does not begin as the protocol wants it: {error}"));
@@ -120,7 +122,7 @@ pub(super) fn why_not_begun(error: &ClientInitializeError) -> String {
     bounded(&format!("it does not take what it is sent: {cause}"))
 }
 
-/// A text of which a server has written a part, as far as it is logged.
+/// Truncates a text from a server for the log and escapes its invisible characters.
 pub(super) fn bounded(text: &str) -> String {
     let end = text.floor_char_boundary(MAX_LOGGED);
     visible(text.get(..end).unwrap_or_default()).into_owned()

@@ -1,4 +1,4 @@
-//! Lines that end: a message of a program is a line, and one without end is none.
+//! Limits on the lines that a server program writes. Each MCP message is one line.
 
 use std::io;
 use std::pin::Pin;
@@ -8,53 +8,54 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 
-/// The longest message, in bytes.
+/// Maximum size of a message, in bytes.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
-/// Lines in one period. Those that are no messages never get as far as to be counted with them.
-const MOST_LINES: usize = 50_000;
+/// Maximum number of lines in one period. It includes lines that are not valid messages, which the
+/// flood guard never receives.
+const MAX_LINES: usize = 50_000;
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// What is read from a program, for as long as its lines are neither too long nor too many.
+/// A reader that fails when lines are too long or too many.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(super) struct BoundedLines<R> {
     inner: R,
-    /// Bytes since the last end of a line.
+    /// Bytes period_start the last line break.
     length: usize,
-    /// Lines in this period.
+    /// BoundedLines in this period.
     count: usize,
-    since: Instant,
+    period_start: Instant,
 }
 
-impl<R> Lines<R> {
+impl<R> BoundedLines<R> {
     pub(super) fn new(inner: R) -> Self {
-        Self { inner, length: 0, count: 0, since: Instant::now() }
+        Self { inner, length: 0, count: 0, period_start: Instant::now() }
     }
 
-    /// Takes note of what was read.
+    /// Updates the counters for the bytes read.
     fn note(&mut self, read: &[u8]) {
         self.length = match memchr::memrchr(b'\n', read) {
             Some(end) => read.len() - end - 1,
             None => self.length + read.len(),
         };
-        if self.since.elapsed() >= PERIOD {
-            (self.since, self.count) = (Instant::now(), 0);
+        if self.period_start.elapsed() >= PERIOD {
+            (self.period_start, self.count) = (Instant::now(), 0);
         }
         self.count += memchr::memchr_iter(b'\n', read).count();
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // What was read before is passed on: an error comes alone.
+        // Bytes of an earlier read have already been passed on.
         if self.length > MAX_MESSAGE {
             return Poll::Ready(Err(io::Error::other("a message has no end")));
         }
-        if self.count > MOST_LINES {
+        if self.count > MAX_LINES {
             return Poll::Ready(Err(io::Error::other("there are too many lines")));
         }
         let before = buffer.filled().len();
@@ -71,11 +72,11 @@ mod tests {
     use super::*;
 
     async fn read(bytes: Vec<u8>) -> io::Result<usize> {
-        Lines::new(bytes.as_slice()).read_to_end(&mut Vec::new()).await
+        BoundedLines::new(bytes.as_slice()).read_to_end(&mut Vec::new()).await
     }
 
     #[tokio::test]
-    async fn a_line_may_be_long_and_not_longer() {
+    async fn a_line_longer_than_the_limit_is_an_error() {
         let line = || [vec![b'x'; MAX_MESSAGE - 1], vec![b'\n']].concat();
         assert_eq!(read([line(), line()].concat()).await.unwrap(), 2 * MAX_MESSAGE);
         let error = read(vec![b'x'; 2 * MAX_MESSAGE]).await.unwrap_err();
@@ -83,9 +84,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_may_be_many_and_not_more() {
-        assert_eq!(read(vec![b'\n'; MOST_LINES]).await.unwrap(), MOST_LINES);
-        let error = read(vec![b'\n'; 2 * MOST_LINES]).await.unwrap_err();
+    async fn more_lines_than_the_limit_are_an_error() {
+        assert_eq!(read(vec![b'\n'; MAX_LINES]).await.unwrap(), MAX_LINES);
+        let error = read(vec![b'\n'; 2 * MAX_LINES]).await.unwrap_err();
         assert_eq!(error.to_string(), "there are too many lines");
     }
 }

@@ -1,23 +1,23 @@
-//! Servers of tools that speak the Model Context Protocol. The operator names them, and nobody
-//! else: nothing of a session or a workspace adds one.
+//! The client of MCP (Model Context Protocol) servers. Only the operator configures servers; a
+//! session or a workspace cannot add one.
 //!
-//! What a server says is data. Its tools are checked, bounded and shown with all that is hidden in
-//! them; its word that a tool only reads counts if the operator trusts it; and whatever it does
-//! wrong is the result of a call, never the end of a run.
+//! All data from a server is untrusted. Tool definitions are validated and bounded, and their
+//! invisible characters are escaped. The hint that a tool only reads counts only if the operator
+//! trusts the server. A failure of a server becomes the result of a call and never fails a run.
 
 mod connection;
 mod content;
 mod failure;
-mod guard;
-mod keeper;
-mod leash;
+mod flood_guard;
 mod lines;
 mod names;
-mod offer;
 mod program;
 mod server;
 mod settings;
+mod supervisor;
 mod tool;
+mod tool_list;
+mod watchdog;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,19 +31,19 @@ use tokio_util::task::TaskTracker;
 use super::Registry;
 use crate::domain::tool_server::ToolServerReport;
 use content::text_of;
-pub(in crate::tools) use failure::AskFailure;
-use keeper::Keeper;
+pub(in crate::tools) use failure::ServerCallFailure;
 pub use names::is_server_name;
 pub(in crate::tools) use names::prefix;
 use server::Server;
 pub use settings::{Program, Reach, ServerSettings};
+use supervisor::Supervisor;
 
-/// How long a process that begins waits for its servers. Those that take longer are there later.
-const TRIED_WITHIN: Duration = Duration::from_secs(10);
-/// What all of them may take to end.
-const STOPPED_WITHIN: Duration = Duration::from_secs(4);
+/// Maximum time that a starting process waits for its servers. Slower servers connect later.
+const FIRST_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of stopping all servers.
+const STOP_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The servers of a process. They are let go when this is dropped.
+/// The MCP servers of a process. Dropping this stops them.
 #[derive(Debug, Default)]
 pub struct ToolServers {
     servers: Vec<Arc<Server>>,
@@ -52,7 +52,7 @@ pub struct ToolServers {
 }
 
 impl ToolServers {
-    /// Begins to connect them all, and puts their tools into the registry as they come.
+    /// Starts to connect to all servers. Their tools enter the registry when they connect.
     pub fn start(all: Vec<ServerSettings>, registry: &Arc<Registry>) -> Self {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let mut servers = Vec::new();
@@ -60,49 +60,51 @@ impl ToolServers {
             registry.expect_server(&settings.name);
             let server = Arc::new(Server::new(settings));
             let (registry, tasks) = (Arc::clone(registry), tasks.clone());
-            let (server_of_keeper, stop) = (Arc::clone(&server), stop.clone());
-            let keeper = Keeper { server: server_of_keeper, registry, tasks: tasks.clone(), stop };
-            tasks.spawn(keeper.run());
+            let (supervised, stop) = (Arc::clone(&server), stop.clone());
+            let supervisor =
+                Supervisor { server: supervised, registry, tasks: tasks.clone(), stop };
+            tasks.spawn(supervisor.run());
             servers.push(server);
         }
         Self { servers, tasks, stop }
     }
 
-    /// Waits until each has been tried once, but not for long.
+    /// Waits, for a limited time, until the first connection attempt to each server has ended.
     pub async fn tried(&self) {
         let tried = self.servers.iter().map(|server| {
             let mut tried = server.tried.subscribe();
             async move { tried.wait_for(|is_tried| *is_tried).await.is_ok() }
         });
-        if timeout(TRIED_WITHIN, join_all(tried)).await.is_err() {
-            tracing::warn!("not all tool servers are connected yet");
+        if timeout(FIRST_CONNECT_TIMEOUT, join_all(tried)).await.is_err() {
+            tracing::warn!("tool servers not connected in time; connecting continues");
         }
     }
 
-    /// How they are doing.
+    /// Returns the state of each server.
     pub fn reports(&self) -> Vec<ToolServerReport> {
         self.servers.iter().map(|server| server.report()).collect()
     }
 
-    /// What a tool of a server says, by the server's own name of the tool, and whether it says so
-    /// as an error.
+    /// Calls a tool by the name that the server gives it. Returns the text of the result, and
+    /// `true` if the result is an error.
     pub(in crate::tools) async fn ask(
         &self,
         (server, tool): (&str, &str),
         arguments: JsonObject,
         patience: Duration,
-    ) -> Result<(String, bool), AskFailure> {
+    ) -> Result<(String, bool), ServerCallFailure> {
         let found = self.servers.iter().find(|known| known.settings().name == server);
-        let result = found.ok_or(AskFailure::NotConnected)?.ask(tool, arguments, patience).await?;
+        let result =
+            found.ok_or(ServerCallFailure::NotConnected)?.ask(tool, arguments, patience).await?;
         Ok((text_of(&result), result.is_error == Some(true)))
     }
 
-    /// Ends all connections and programs.
+    /// Closes all connections and stops all programs.
     pub async fn stop(&self) {
         self.stop.cancel();
         self.tasks.close();
-        if timeout(STOPPED_WITHIN, self.tasks.wait()).await.is_err() {
-            tracing::warn!("not all tool servers ended in time");
+        if timeout(STOP_TIMEOUT, self.tasks.wait()).await.is_err() {
+            tracing::warn!("tool servers not stopped in time");
         }
     }
 }

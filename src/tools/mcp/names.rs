@@ -1,24 +1,24 @@
-//! The names of servers and of their tools.
+//! The names of MCP servers and of their tools.
 
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-/// What the names of all tools of servers begin with.
+/// The prefix of the names of all MCP tools.
 const PREFIX: &str = "mcp__";
-/// What stands between the name of a server and that of its tool.
+/// The separator between the name of a server and the name of its tool.
 const BETWEEN: &str = "__";
-/// The longest name that the model's side takes, in bytes.
+/// Maximum length of a tool name in the model API, in bytes.
 const MAX_NAME: usize = 64;
-/// The longest name of a server, which leaves its tools some room.
+/// Maximum length of a server name, in bytes. The rest is for the tool name.
 const MAX_SERVER: usize = 32;
-/// The longest name that a tool may have where it comes from.
+/// Maximum length of the name that a server gives a tool, in bytes.
 const MAX_OWN_NAME: usize = 256;
-/// Hexadecimal digits that tell names apart that look the same once they fit.
+/// Number of hexadecimal digits of the hash suffix of a shortened name.
 const DIGITS: usize = 8;
 
-/// Whether a server may be called so. Two servers never share a name of a tool: no name has the two
-/// underscores that end it, nor part of them at its end.
+/// Returns `true` if this is a valid server name. A valid name neither contains the separator nor
+/// begins or ends with an underscore, so tools of two servers never have the same name.
 pub fn is_server_name(name: &str) -> bool {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     (1..=MAX_SERVER).contains(&name.len())
@@ -28,14 +28,14 @@ pub fn is_server_name(name: &str) -> bool {
         && !name.ends_with('_')
 }
 
-/// What the names of a server's tools begin with.
+/// Returns the prefix of the names of a server's tools.
 pub(in crate::tools) fn prefix(server: &str) -> String {
     format!("{PREFIX}{server}{BETWEEN}")
 }
 
-/// The name by which the model knows a tool of a server; none if the tool has no name, or one
-/// without end. One that is too long or has other signs than the model's side takes is made to fit,
-/// and ends with a part of the hash of what it was.
+/// Returns the name of a server's tool for the model, or `None` if the server's name for it is
+/// empty or too long. Characters that the model API does not permit are replaced, and a name that
+/// does not fit is shortened. Such a name ends with a part of the hash of the original.
 pub(super) fn name_of(server: &str, own: &str) -> Option<String> {
     if own.is_empty() || own.len() > MAX_OWN_NAME {
         return None;
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_has_a_name_that_no_other_can_run_into() {
+    fn server_names_cannot_produce_colliding_tool_names() {
         for name in ["time", "git-hub", "my_files", "A1"] {
             assert!(is_server_name(name), "{name}");
         }
@@ -72,14 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_name_is_kept() {
+    fn a_valid_tool_name_is_kept() {
         assert_eq!(name_of("time", "get_time").unwrap(), "mcp__time__get_time");
         let own = "x".repeat(MAX_NAME - "mcp__time__".len());
         assert_eq!(name_of("time", &own).unwrap(), format!("mcp__time__{own}"));
     }
 
     #[test]
-    fn other_names_are_made_to_fit_and_told_apart_by_their_hashes() {
+    fn invalid_and_long_tool_names_are_shortened_with_a_hash() {
         assert_eq!(name_of("files", "fs.read").unwrap(), "mcp__files__fs_read_4074bc02");
         assert_ne!(name_of("files", "fs.read"), name_of("files", "fs/read"));
         let long = ["x".repeat(60), "x".repeat(61), "日本".repeat(20)];
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_without_a_name_or_with_an_endless_one_has_none() {
+    fn empty_and_oversized_tool_names_are_rejected() {
         assert_eq!(name_of("time", ""), None);
         assert_eq!(name_of("time", &"x".repeat(MAX_OWN_NAME + 1)), None);
     }

@@ -1,5 +1,5 @@
-//! A server that is a program: started with nothing but what the operator names, and ended with all
-//! that it has started.
+//! An MCP server that is a local program. It starts with only the configured environment, and its
+//! whole process group is stopped with it.
 
 use std::io;
 use std::process::Stdio;
@@ -15,29 +15,29 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
-use super::leash::Leash;
-use super::lines::Lines;
+use super::lines::BoundedLines;
 use super::settings::Program;
+use super::watchdog::Watchdog;
 use crate::tools::policy::visible;
 
-/// How long a program may take to end once it hears nothing more, and once it is told to.
+/// Grace period after the program's stdin is closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_millis(500);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// What is logged of one program: lines, and bytes of each.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Limits on the logged stderr of one program: lines, and bytes of each line.
 const MAX_LINES: usize = 1000;
 const MAX_LINE: u64 = 4096;
 
-/// A program, and the streams by which it is spoken to.
+/// A running program and its message streams.
 pub(super) struct Running {
     child: Child,
-    /// Ends it when nobody else does.
-    leash: Option<Leash>,
-    streams: AsyncRwTransport<RoleClient, Lines<ChildStdout>, ChildStdin>,
+    /// Terminates the program if the service is killed.
+    watchdog: Option<Watchdog>,
+    streams: AsyncRwTransport<RoleClient, BoundedLines<ChildStdout>, ChildStdin>,
 }
 
 impl Running {
-    /// Starts it, in a group of its own and with an environment of its own. What it says on stderr
-    /// is logged by one of these tasks.
+    /// Starts the program in its own process group with its own environment. A task logs its
+    /// stderr.
     pub(super) fn start(name: &str, program: &Program, tasks: &TaskTracker) -> io::Result<Self> {
         let mut child = Command::new(&program.command)
             .args(&program.args)
@@ -54,32 +54,34 @@ impl Running {
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let stderr = child.stderr.take().ok_or_else(missing)?;
         tasks.spawn(log(name.to_owned(), stderr));
-        let streams = AsyncRwTransport::new_client(Lines::new(stdout), stdin);
-        let mut running = Self { child, leash: None, streams };
-        match running.group().map(Leash::on) {
+        let streams = AsyncRwTransport::new_client(BoundedLines::new(stdout), stdin);
+        let mut running = Self { child, watchdog: None, streams };
+        match running.group().map(Watchdog::start) {
             Some(Err(error)) => tracing::warn!(
                 mcp.server = %name, %error,
-                "nobody would end the program of a tool server if the service were killed"
+                                "watchdog of a tool server program not started"
             ),
-            leash => running.leash = leash.and_then(Result::ok),
+            watchdog => running.watchdog = watchdog.and_then(Result::ok),
         }
         Ok(running)
     }
 
-    /// Its group, which is there as long as nobody has asked for the program's status.
+    /// Returns the process group. It exists at least until the program's exit status is
+    /// collected.
     fn group(&self) -> Option<Pid> {
         Pid::from_raw(self.child.id()?.try_into().ok()?)
     }
 
-    /// Waits for the program's end for a while, without asking for its status.
+    /// Waits for the program to exit during the grace period, without collecting its exit
+    /// status.
     async fn has_ended(&self, group: Pid) -> bool {
         let until = Instant::now() + GRACE;
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         while Instant::now() < until {
-            if !matches!(waitid(WaitId::Pid(group), look), Ok(None) | Err(Errno::INTR)) {
+            if !matches!(waitid(WaitId::Pid(group), options), Ok(None) | Err(Errno::INTR)) {
                 return true;
             }
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_INTERVAL).await;
         }
         false
     }
@@ -99,7 +101,7 @@ impl Transport<RoleClient> for Running {
         self.streams.receive()
     }
 
-    /// Says nothing more, then that it is to end, then ends all that is left of its group.
+    /// Closes stdin, then sends SIGTERM, then SIGKILL to the rest of the process group.
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.streams.close().await?;
         let Some(group) = self.group() else { return Ok(()) };
@@ -108,23 +110,24 @@ impl Transport<RoleClient> for Running {
             self.has_ended(group).await;
         }
         let _ = kill_process_group(group, Signal::KILL);
-        // From here on the number of the group may be that of another.
-        self.leash = None;
+        // After the exit status is collected, the system can assign the group ID to other
+        // processes.
+        self.watchdog = None;
         self.child.wait().await.map(|_status| ())
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.leash = None;
+        self.watchdog = None;
         if let Some(group) = self.group() {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// Logs what a program says on stderr, and reads the rest of it for nobody: one that cannot write
-/// stands still.
+/// Logs a program's stderr up to the limits and discards the rest. It must be read, because a
+/// program blocks when the pipe is full.
 async fn log(server: String, stderr: ChildStderr) {
     let mut stderr = BufReader::new(stderr);
     for _ in 0..MAX_LINES {
@@ -137,6 +140,6 @@ async fn log(server: String, stderr: ChildStderr) {
             }
         }
     }
-    tracing::debug!(mcp.server = %server, "what else the program says is not logged");
+    tracing::debug!(mcp.server = %server, "stderr limit reached; further lines are discarded");
     let _ = tokio::io::copy_buf(&mut stderr, &mut tokio::io::sink()).await;
 }

@@ -1,4 +1,4 @@
-//! One server: who asks it, and how it is doing.
+//! One MCP server: its calls, circuit breaker and counters.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,33 +8,33 @@ use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
-use super::failure::{AskFailure, bounded};
+use super::failure::{ServerCallFailure, bounded};
 use super::settings::ServerSettings;
 use crate::domain::tool_server::{ServedCall, ToolServerReport};
 use crate::model::upstream::{Breaker, Endurance, Verdict};
 
-/// Failures in a row after which a server is left alone for half a minute.
-const ENDURANCE: Endurance = Endurance {
+/// The circuit breaker opens for 30 seconds after this number of consecutive failures.
+const BREAKER_CONFIG: Endurance = Endurance {
     failures: 5,
     first_rest: Duration::from_secs(30),
     longest_rest: Duration::from_secs(30),
 };
-/// How long a call waits for a server that is being connected again, but never more than half of
-/// its own time.
-const CONNECTED_WITHIN: Duration = Duration::from_secs(3);
+/// Maximum time that a call waits for a reconnecting server. It also waits at most half of its own
+/// timeout.
+const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
-/// A server of tools.
+/// An MCP server.
 #[derive(Debug)]
 pub(super) struct Server {
     settings: ServerSettings,
     peer: watch::Sender<Option<Peer<RoleClient>>>,
     breaker: Breaker,
-    /// Fires when a call says that something may be wrong with the connection.
+    /// Notified when a failed call indicates a broken connection.
     pub(super) doubted: Notify,
-    /// Whether it was tried to connect, with or without success.
+    /// `true` after the first connection attempt, successful or not.
     pub(super) tried: watch::Sender<bool>,
-    /// Calls on their way.
-    asking: AtomicUsize,
+    /// Number of calls in progress.
+    calls_in_progress: AtomicUsize,
     tools: AtomicUsize,
     list_changes: AtomicU64,
     calls: [AtomicU64; ServedCall::ALL.len()],
@@ -45,10 +45,10 @@ impl Server {
         Self {
             settings,
             peer: watch::channel(None).0,
-            breaker: Breaker::new(ENDURANCE),
+            breaker: Breaker::new(BREAKER_CONFIG),
             doubted: Notify::new(),
             tried: watch::channel(false).0,
-            asking: AtomicUsize::new(0),
+            calls_in_progress: AtomicUsize::new(0),
             tools: AtomicUsize::new(0),
             list_changes: AtomicU64::new(0),
             calls: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -59,14 +59,14 @@ impl Server {
         &self.settings
     }
 
-    /// Calls a tool by the server's own name of it. A caller that does not wait to the end is told
-    /// to the server as a cancelled request.
+    /// Calls a tool by the name that the server gives it. Dropping the future sends the server
+    /// a cancellation of the request.
     pub(super) async fn ask(
         &self,
         tool: &str,
         arguments: JsonObject,
         patience: Duration,
-    ) -> Result<CallToolResult, AskFailure> {
+    ) -> Result<CallToolResult, ServerCallFailure> {
         let asked = self.asked(tool, arguments, patience).await;
         let outcome = match &asked {
             Ok(result) if result.is_error == Some(true) => ServedCall::Failed,
@@ -76,7 +76,7 @@ impl Server {
         self.count(outcome);
         if asked.is_err() {
             let (server, outcome) = (&self.settings.name, outcome.as_str());
-            tracing::warn!(mcp.server = %server, tool.name = %tool, outcome, "a call got no result");
+            tracing::warn!(mcp.server = %server, tool.name = %tool, outcome, "tool call failed");
         }
         asked
     }
@@ -86,28 +86,30 @@ impl Server {
         tool: &str,
         arguments: JsonObject,
         patience: Duration,
-    ) -> Result<CallToolResult, AskFailure> {
+    ) -> Result<CallToolResult, ServerCallFailure> {
         let now = Instant::now();
         let mut pass = self.breaker.enter(now).map_err(|until| {
             let rest = until.map_or(1, |until| until.duration_since(now).as_secs().max(1));
-            AskFailure::LeftAlone(rest)
+            ServerCallFailure::CircuitOpen(rest)
         })?;
         let sent = async {
-            let peer = self.connected(patience / 2).await.ok_or(AskFailure::NotConnected)?;
-            let _asking = Asking::begin(&self.asking);
+            let peer = self.connected(patience / 2).await.ok_or(ServerCallFailure::NotConnected)?;
+            let _in_progress = CallInProgress::begin(&self.calls_in_progress);
             let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
             match peer.call_tool_once(call).await {
                 Ok(CallToolResponse::Complete(result)) => Ok(result),
-                Ok(_) => Err(AskFailure::Asks),
+                Ok(_) => Err(ServerCallFailure::InputRequired),
                 Err(error) => {
                     let (server, error_text) = (&self.settings.name, bounded(&error.to_string()));
-                    tracing::debug!(mcp.server = %server, error = %error_text, "a call failed");
-                    Err(AskFailure::of(&error))
+                    tracing::debug!(mcp.server = %server, error = %error_text, "request failed");
+                    Err(ServerCallFailure::of(&error))
                 }
             }
         };
-        let asked = timeout(patience, sent).await.unwrap_or(Err(AskFailure::TimedOut(patience)));
-        let verdict = asked.as_ref().map_or_else(AskFailure::verdict, |_| Some(Verdict::Well));
+        let asked =
+            timeout(patience, sent).await.unwrap_or(Err(ServerCallFailure::TimedOut(patience)));
+        let verdict =
+            asked.as_ref().map_or_else(ServerCallFailure::verdict, |_| Some(Verdict::Well));
         if let Some(verdict) = verdict {
             pass.tell(verdict, Instant::now());
         }
@@ -117,25 +119,26 @@ impl Server {
         asked
     }
 
-    /// The other side, as soon as there is a connection.
+    /// Waits for a connection and returns it, or `None` after the timeout.
     async fn connected(&self, most: Duration) -> Option<Peer<RoleClient>> {
         let mut peer = self.peer.subscribe();
         let found =
-            timeout(CONNECTED_WITHIN.min(most), peer.wait_for(Option::is_some)).await.ok()?.ok()?;
+            timeout(CONNECT_WAIT.min(most), peer.wait_for(Option::is_some)).await.ok()?.ok()?;
         found.clone()
     }
 
-    /// Notes that there is a connection, or none.
+    /// Stores the current connection, or none.
     pub(super) fn connect(&self, peer: Option<Peer<RoleClient>>) {
         self.peer.send_replace(peer);
     }
 
-    /// Whether nobody waits for an answer, so that silence is a sign of something else than work.
+    /// Returns `true` if no call is in progress. Only then silence can mean that the server
+    /// hangs.
     pub(super) fn is_idle(&self) -> bool {
-        self.asking.load(Ordering::Relaxed) == 0
+        self.calls_in_progress.load(Ordering::Relaxed) == 0
     }
 
-    /// Notes the list of tools.
+    /// Stores the size of the tool list and counts its changes.
     pub(super) fn list(&self, tools: usize, has_changed: bool) {
         self.tools.store(tools, Ordering::Relaxed);
         self.list_changes.fetch_add(u64::from(has_changed), Ordering::Relaxed);
@@ -161,17 +164,17 @@ impl Server {
     }
 }
 
-/// A call that is on its way until this is dropped.
-struct Asking<'a>(&'a AtomicUsize);
+/// A guard that counts a call in progress until it is dropped.
+struct CallInProgress<'a>(&'a AtomicUsize);
 
-impl<'a> Asking<'a> {
+impl<'a> CallInProgress<'a> {
     fn begin(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for CallInProgress<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

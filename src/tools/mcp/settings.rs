@@ -1,4 +1,4 @@
-//! What the operator says of a server.
+//! The operator's settings for an MCP server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,51 +7,51 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 
-/// A server of tools.
+/// The settings of one MCP server.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
-    /// A part of the names of its tools.
+    /// The name of the server, which is a part of the names of its tools.
     pub name: String,
-    /// How it is reached.
+    /// The transport.
     pub reach: Reach,
-    /// Whether it is believed what it says of its tools, such as that they only read.
+    /// `true` if the server's hints on its tools are trusted, such as that they only read.
     pub is_trusted: bool,
-    /// How long a call may take.
+    /// The timeout of a call.
     pub timeout: Duration,
-    /// Those of its tools that there are to be; all of them when absent. By its own names.
+    /// The tools to offer, by the names that the server gives them. All tools if absent.
     pub only: Option<Vec<String>>,
-    /// Tools that the service asks itself, and the model never sees.
+    /// Tools that only the service calls and that the model does not receive.
     pub withheld: Vec<String>,
 }
 
-/// How a server is reached.
+/// The transport to a server.
 #[derive(Clone)]
 pub enum Reach {
-    /// By the standard streams of a program, which the service starts.
+    /// The standard streams of a program that the service starts.
     Program(Program),
-    /// By streamable HTTP.
+    /// Streamable HTTP.
     Http {
-        /// Where it is.
+        /// The URL of the server.
         url: Url,
-        /// What is sent with every request.
+        /// Headers of every request.
         headers: HeaderMap,
     },
 }
 
-/// A program that is a server of tools.
+/// A local program that is an MCP server.
 #[derive(Clone)]
 pub struct Program {
-    /// Its path, or its name in the `PATH` of `env`.
+    /// The path of the program, or its name in the `PATH` of `env`.
     pub command: String,
-    /// Its arguments.
+    /// The command line arguments.
     pub args: Vec<String>,
-    /// All of its environment.
+    /// The whole environment of the program.
     pub env: BTreeMap<String, String>,
-    /// Where it works; the root folder when absent.
+    /// The working directory; `/` if absent.
     pub folder: Option<PathBuf>,
 }
 
-// Neither shows what may be secret.
+// The `Debug` output omits values that can be secret.
 
 impl std::fmt::Debug for Reach {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

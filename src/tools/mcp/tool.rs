@@ -1,4 +1,4 @@
-//! One tool of a server, as the registry takes it.
+//! The implementation of [`Tool`] for a tool of an MCP server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::server::Server;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::{ErrorStyle, Fallback, FileChange, Output, Tool, ToolContext, ToolError};
 
-/// Time for the server to be told that nobody waits any more, and for that to be counted.
-const TO_TELL: Duration = Duration::from_secs(1);
+/// Extra time in which a timed-out call is cancelled at the server and counted.
+const CANCEL_TIME: Duration = Duration::from_secs(1);
 
-/// A tool of a server.
+/// A tool of an MCP server.
 #[derive(Debug)]
 pub(super) struct ServedTool {
     server: Arc<Server>,
@@ -39,7 +39,7 @@ impl ServedTool {
         Self { server: Arc::clone(server), name, own_name, description, schema, class }
     }
 
-    /// The name that the server has for it.
+    /// Returns the name that the server gives the tool.
     pub(super) fn own_name(&self) -> &str {
         &self.own_name
     }
@@ -51,7 +51,7 @@ impl ServedTool {
         match server.ask(&self.own_name, arguments, timeout).await {
             Ok(result) if result.is_error == Some(true) => Err(ToolError::Failed(text_of(&result))),
             Ok(result) => Ok(text_of(&result).into()),
-            Err(failure) => Err(failure.told(&server.settings().name, &self.name)),
+            Err(failure) => Err(failure.to_tool_error(&server.settings().name, &self.name)),
         }
     }
 }
@@ -77,10 +77,10 @@ impl Tool for ServedTool {
         ToolTiming::Network
     }
 
-    /// Of a call: a little longer than the server gets, for it is told, and counted, by then.
+    /// Returns the deadline of a call: the server's timeout and the time for its cancellation.
     fn deadline(&self, input: &RawValue) -> Duration {
         let is_call = input.get() != RawValue::NULL.get();
-        self.server.settings().timeout + if is_call { TO_TELL } else { Duration::ZERO }
+        self.server.settings().timeout + if is_call { CANCEL_TIME } else { Duration::ZERO }
     }
 
     fn runs_in_parallel(&self) -> bool {

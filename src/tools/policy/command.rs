@@ -1,23 +1,24 @@
-//! Patterns of shell commands.
+//! Patterns for shell commands.
 //!
-//! A command is allowed by a pattern only if it is of plain words: then a shell and we read it
-//! alike. To be asked about or denied, it is enough that the words stand where a command could
-//! begin, however quoted.
+//! An `allow` pattern matches only a command that consists of plain words, because only then the
+//! shell and this module split it in the same way. An `ask` or `deny` pattern also matches when its
+//! words appear at any position where a command could begin, quoted or not.
 
 use super::visible::is_hidden;
 use super::wildcard::{MAX_TEXT, Wildcard};
 
-/// A pattern of a command: its first words, and whether others may follow.
+/// A pattern for a command: its first words, and a flag that permits further words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CommandPattern {
     words: Vec<Wildcard>,
-    /// The same in small letters.
-    small: Vec<Wildcard>,
+    /// The words in lowercase.
+    lowercase: Vec<Wildcard>,
     is_open: bool,
 }
 
 impl CommandPattern {
-    /// Reads `git status`, `git diff *`, `npm run test:*`. The last two take further words.
+    /// Parses a pattern such as `git status`, `git diff *` or `npm run test:*`. The last two
+    /// permit further words.
     pub(super) fn new(pattern: &str) -> Result<Self, &'static str> {
         let (text, has_colon) = pattern.strip_suffix(":*").map_or((pattern, false), |t| (t, true));
         let mut words = plain_words(text, |c| c == '*').ok_or(
@@ -27,13 +28,13 @@ impl CommandPattern {
         if has_star {
             words.pop();
         }
-        let small = words.iter().map(|word| Wildcard::of_word(&word.to_lowercase())).collect();
+        let lowercase = words.iter().map(|word| Wildcard::of_word(&word.to_lowercase())).collect();
         let words = words.into_iter().map(Wildcard::of_word).collect();
-        Ok(Self { words, small, is_open: has_colon || has_star })
+        Ok(Self { words, lowercase, is_open: has_colon || has_star })
     }
 
-    /// Whether a command is what the pattern says, beyond doubt.
-    pub(super) fn surely(&self, command: &str) -> bool {
+    /// Returns `true` if the command certainly matches. `allow` rules use this test.
+    pub(super) fn certainly_matches(&self, command: &str) -> bool {
         let Some(words) = plain_words(command, |_| false) else { return false };
         let fits = if self.is_open {
             words.len() >= self.words.len()
@@ -43,57 +44,60 @@ impl CommandPattern {
         fits && self.words.iter().zip(&words).all(|(pattern, word)| pattern.matches(word))
     }
 
-    /// Whether a command may do what the pattern says, as far as can be seen.
-    pub(super) fn maybe(&self, command: &str) -> bool {
+    /// Returns `true` if the command could run a command that matches. `ask` and `deny` rules
+    /// use this test.
+    pub(super) fn possibly_matches(&self, command: &str) -> bool {
         if command.len() > MAX_TEXT {
             return true;
         }
         let text = unquoted(command);
-        // A shell makes a blank of this variable, and of `{rm,x}` two words.
+        // A shell expands `$IFS` to a blank and `{rm,x}` to two words.
         let blank = text.replace("${ifs}", " ").replace("$ifs", " ");
-        let spread =
+        let expanded =
             if text.contains('{') { blank.replace(['{', '}', ','], " ") } else { blank.clone() };
-        // `A=rm` is a word, and may hold one.
-        let apart = spread.replace('=', " ");
-        [text, blank, spread, apart].iter().any(|text| self.is_in(text))
+        // The value in `A=rm` can itself be a command.
+        let split_at_equals = expanded.replace('=', " ");
+        [text, blank, expanded, split_at_equals].iter().any(|text| self.is_in(text))
     }
 
-    /// Whether it stands where a command could begin.
+    /// Returns `true` if the pattern matches at a position where a command could begin.
     fn is_in(&self, text: &str) -> bool {
         text.split(ends_a_command).any(|part| {
             let words: Vec<&str> = part.split_whitespace().collect();
-            // Any word may be a command: `env`, `xargs` and many others run what follows them.
+            // Any word can be a command: `env`, `xargs` and other programs run their
+            // arguments.
             (0..words.len()).any(|n| self.begins(words.get(n..).unwrap_or_default()))
         })
     }
 
     fn begins(&self, words: &[&str]) -> bool {
-        if words.len() < self.small.len() {
+        if words.len() < self.lowercase.len() {
             return false;
         }
-        self.small.iter().zip(words).enumerate().all(|(n, (pattern, word))| {
+        self.lowercase.iter().zip(words).enumerate().all(|(n, (pattern, word))| {
             let name = word.rsplit('/').next().unwrap_or_default();
             pattern.matches(word) || (n == 0 && pattern.matches(name))
         })
     }
 }
 
-/// The words of a command that means to a shell what it says; none if it has anything more than
-/// words.
-fn plain_words(command: &str, is_also: impl Fn(char) -> bool) -> Option<Vec<&str>> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || " -_./,:@%+=".contains(c) || is_also(c);
+/// Splits a command into words. Returns `None` if the command has shell syntax, sets a variable or
+/// has a `..` path component.
+fn plain_words(command: &str, is_permitted: impl Fn(char) -> bool) -> Option<Vec<&str>> {
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || " -_./,:@%+=".contains(c) || is_permitted(c);
     if command.len() > MAX_TEXT || !command.chars().all(is_plain) {
         return None;
     }
     let words: Vec<&str> = command.split(' ').filter(|word| !word.is_empty()).collect();
-    // `NAME=value command` changes what the command does.
+    // `NAME=value command` changes the environment of the command.
     let sets_a_variable = words.first()?.contains('=');
-    let climbs = |word: &&str| word.split(['/', '=', ':']).any(|part| part == "..");
-    (!sets_a_variable && !words.iter().any(climbs)).then_some(words)
+    let has_parent = |word: &&str| word.split(['/', '=', ':']).any(|part| part == "..");
+    (!sets_a_variable && !words.iter().any(has_parent)).then_some(words)
 }
 
-/// A command without what only hides it: quotes, backslashes, characters that do not show. Spaces
-/// of all kinds are one kind, letters are small.
+/// Normalizes a command for wide matching: removes quotes, backslashes and invisible characters,
+/// replaces every kind of blank with a space, and converts letters to lowercase.
 fn unquoted(command: &str) -> String {
     let is_break = |c: char| matches!(c, '\n' | '\r');
     command
@@ -106,7 +110,7 @@ fn unquoted(command: &str) -> String {
         .collect()
 }
 
-/// Whether another command may begin behind this character.
+/// Returns `true` if another command can begin after this character.
 fn ends_a_command(c: char) -> bool {
     matches!(c, '\n' | '\r' | ';' | '&' | '|' | '(' | ')' | '{' | '}' | '<' | '>' | '$' | '`' | '!')
 }
@@ -115,40 +119,40 @@ fn ends_a_command(c: char) -> bool {
 mod tests {
     use super::*;
 
-    fn surely(pattern: &str, commands: &[&str]) -> Vec<bool> {
+    fn certainly_matches(pattern: &str, commands: &[&str]) -> Vec<bool> {
         let pattern = CommandPattern::new(pattern).unwrap();
-        commands.iter().map(|command| pattern.surely(command)).collect()
+        commands.iter().map(|command| pattern.certainly_matches(command)).collect()
     }
 
     #[test]
-    fn a_pattern_without_a_star_is_the_whole_command() {
+    fn a_pattern_without_wildcard_matches_the_whole_command() {
         let commands = ["git status", " git  status ", "git status -s", "git", "gitstatus"];
-        assert_eq!(surely("git status", &commands), [true, true, false, false, false]);
+        assert_eq!(certainly_matches("git status", &commands), [true, true, false, false, false]);
     }
 
     #[test]
-    fn a_star_at_the_end_takes_further_words() {
+    fn a_wildcard_at_the_end_permits_further_words() {
         let commands = ["git diff", "git diff a b", "git difftool", "git"];
-        assert_eq!(surely("git diff *", &commands), [true, true, false, false]);
+        assert_eq!(certainly_matches("git diff *", &commands), [true, true, false, false]);
         let commands = ["npm run test", "npm run test --all", "npm run tests", "npm run"];
-        assert_eq!(surely("npm run test:*", &commands), [true, true, false, false]);
+        assert_eq!(certainly_matches("npm run test:*", &commands), [true, true, false, false]);
     }
 
     #[test]
-    fn a_star_in_the_middle_is_one_word() {
+    fn a_wildcard_in_the_middle_matches_one_word() {
         let commands = ["cargo nextest run", "cargo x y run", "cargo run"];
-        assert_eq!(surely("cargo * run", &commands), [true, false, false]);
+        assert_eq!(certainly_matches("cargo * run", &commands), [true, false, false]);
     }
 
     #[test]
-    fn a_pattern_is_of_plain_words() {
+    fn patterns_with_shell_syntax_are_rejected() {
         for pattern in ["", "a; b", "a | b", "echo 'x'", "A=1 b", "cat ../x", "a\u{a0}b", "$x"] {
             assert!(CommandPattern::new(pattern).is_err(), "{pattern:?}");
         }
     }
 
     #[test]
-    fn a_command_is_found_wherever_it_could_begin() {
+    fn a_command_is_found_at_every_position_where_it_could_begin() {
         let pattern = CommandPattern::new("rm *").unwrap();
         let found = [
             "rm -rf x",
@@ -172,15 +176,15 @@ mod tests {
             "{rm,x}",
         ];
         for command in found {
-            assert!(pattern.maybe(command), "{command:?}");
+            assert!(pattern.possibly_matches(command), "{command:?}");
         }
         for command in ["ls", "rmdir x", "cat form", "git status"] {
-            assert!(!pattern.maybe(command), "{command:?}");
+            assert!(!pattern.possibly_matches(command), "{command:?}");
         }
     }
 
     #[test]
-    fn words_are_found_whatever_a_shell_makes_a_blank_of() {
+    fn words_are_found_across_shell_expansions() {
         for (pattern, command) in [
             ("rm -rf *", "{rm,-rf,x}"),
             ("rm -rf *", "rm${IFS}-rf${IFS}x"),
@@ -193,7 +197,10 @@ mod tests {
             ("docker run --privileged=true *", "docker run --privileged=true x"),
             ("git push a,b", "{ git push a,b; }"),
         ] {
-            assert!(CommandPattern::new(pattern).unwrap().maybe(command), "{pattern}: {command:?}");
+            assert!(
+                CommandPattern::new(pattern).unwrap().possibly_matches(command),
+                "{pattern}: {command:?}"
+            );
         }
         for (pattern, command) in [
             ("rm -rf *", "{rm,x}"),
@@ -202,7 +209,7 @@ mod tests {
             ("git push a,b", "git push a b"),
         ] {
             let pattern = CommandPattern::new(pattern).unwrap();
-            assert!(!pattern.maybe(command), "{pattern:?}: {command:?}");
+            assert!(!pattern.possibly_matches(command), "{pattern:?}: {command:?}");
         }
     }
 }

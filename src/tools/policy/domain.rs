@@ -1,11 +1,11 @@
-//! Patterns of addresses: a domain, and all that are beneath it.
+//! URL patterns that match a domain and its subdomains.
 
 use reqwest::Url;
 
 use super::visible::has_hidden;
 use super::wildcard::MAX_TEXT;
 
-/// A domain in a rule about an address.
+/// The domain in a rule about a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DomainPattern(String);
 
@@ -19,22 +19,23 @@ impl DomainPattern {
         Ok(Self(domain.to_ascii_lowercase()))
     }
 
-    /// Whether an address is surely one of this domain, however it is read.
-    pub(super) fn surely(&self, text: &str) -> bool {
+    /// Returns `true` if every URL parser finds this domain, or a subdomain, in the URL.
+    /// `allow` rules use this test.
+    pub(super) fn certainly_matches(&self, text: &str) -> bool {
         if text.len() > MAX_TEXT || has_hidden(text) {
             return false;
         }
-        // The one sign that programs leave out of an address that has nothing behind its host.
+        // Programs often omit the final `/` of a URL without a path.
         let is_plain = is_plain_url(text) || is_plain_url(&format!("{text}/"));
         let url = Url::parse(text).ok().filter(|_| is_plain);
         url.is_some_and(|url| is_of_web(&url) && self.has(&url))
     }
 
-    /// Whether an address may be one of this domain.
-    pub(super) fn maybe(&self, text: &str) -> bool {
+    /// Returns `true` if the URL could be in this domain. `ask` and `deny` rules use this test.
+    pub(super) fn possibly_matches(&self, text: &str) -> bool {
         match Url::parse(text) {
             Ok(url) if is_of_web(&url) => self.has(&url),
-            // Somebody may read it all the same.
+            // A more lenient parser may still accept the text as a URL.
             Ok(_) | Err(_) => text.to_lowercase().contains(&self.0),
         }
     }
@@ -50,8 +51,8 @@ fn is_of_web(url: &Url) -> bool {
     ["http", "https"].contains(&url.scheme())
 }
 
-/// Whether an address is written as programs write it, so that its host is where it seems to be,
-/// and no user's name stands before it.
+/// Returns `true` if the URL is in the normalized form, without user name and password. Its host
+/// is then visible to people and the same for every parser.
 pub(super) fn is_plain_url(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| {
         url.as_str() == text && url.username().is_empty() && url.password().is_none()
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_is_allowed_with_all_beneath_it_and_nothing_that_looks_like_it() {
+    fn a_domain_matches_its_subdomains_and_no_lookalikes() {
         let pattern = DomainPattern::new("Docs.rs").unwrap();
         for (text, expected) in [
             ("https://docs.rs", true),
@@ -83,12 +84,12 @@ mod tests {
             ("ftp://docs.rs/", false),
             ("docs.rs", false),
         ] {
-            assert_eq!(pattern.surely(text), expected, "{text}");
+            assert_eq!(pattern.certainly_matches(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn a_domain_is_denied_however_its_address_is_written() {
+    fn a_denied_domain_matches_every_notation_of_its_url() {
         let pattern = DomainPattern::new("evil.com").unwrap();
         for (text, expected) in [
             ("https://evil.com/", true),
@@ -101,12 +102,12 @@ mod tests {
             ("https://docs.rs/evil.com", false),
             ("https://notevil.com/", false),
         ] {
-            assert_eq!(pattern.maybe(text), expected, "{text}");
+            assert_eq!(pattern.possibly_matches(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_domain_is_refused() {
+    fn invalid_domains_are_rejected() {
         for text in ["", "*.docs.rs", "docs.rs/a", "docs.rs:443", "me@docs.rs", "127.0.0.1", "a b"]
         {
             assert_eq!(DomainPattern::new(text), Err("names no domain"), "{text}");

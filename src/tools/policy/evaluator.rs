@@ -1,4 +1,5 @@
-//! A second opinion on calls that would otherwise wait for a person.
+//! The permission evaluator: an external service or MCP tool that decides on calls before a person
+//! is asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,27 +17,27 @@ use super::{EvaluatorSource, OperatorPolicy, Verdict, visible};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::Permission;
 use crate::domain::tool::{ToolCall, ToolClass};
-use crate::tools::mcp::{AskFailure, ToolServers};
+use crate::tools::mcp::{ServerCallFailure, ToolServers};
 use crate::tools::{Answer, ErrorStyle, ToolError};
 
-/// The longest answer that is read, in bytes.
-const MAX_ANSWER: usize = 64 * 1024;
+/// Maximum size of a response, in bytes.
+const MAX_RESPONSE: usize = 64 * 1024;
 
-/// Somebody else's service that judges calls. Whatever goes wrong with it, nothing is allowed.
+/// A client of the permission evaluator. If the evaluator fails, the call is refused.
 #[derive(Debug, Clone)]
 pub struct Evaluator {
-    source: Source,
+    backend: Backend,
     timeout: Duration,
 }
 
 #[derive(Debug, Clone)]
-enum Source {
+enum Backend {
     Http { http: reqwest::Client, url: Url },
     Tool { servers: Arc<ToolServers>, server: String, tool: String },
 }
 
 #[derive(Serialize)]
-struct Question<'a> {
+struct EvaluationRequest<'a> {
     tool: &'a str,
     input: &'a RawValue,
     class: ToolClass,
@@ -45,42 +46,42 @@ struct Question<'a> {
 }
 
 #[derive(Deserialize)]
-struct Opinion {
+struct EvaluationResponse {
     decision: Permission,
     reason: Option<String>,
 }
 
-/// An evaluator that cannot be asked.
+/// An error in the configuration of the evaluator.
 #[derive(Debug, thiserror::Error)]
 pub enum BadEvaluator {
-    /// The key has a character that a header cannot carry.
+    /// The key has a character that is not permitted in a header.
     #[error("the key for the permission URL cannot be sent as a header")]
     Header,
-    /// TLS or the resolver did not start.
+    /// The HTTP client could not be built.
     #[error("the HTTP client did not start: {0}")]
     Http(#[from] reqwest::Error),
 }
 
 impl Evaluator {
-    /// The one that the operator named, if they named one.
+    /// Returns the evaluator that the operator configured, if any.
     pub fn of(
         operator: &OperatorPolicy,
         servers: &Arc<ToolServers>,
     ) -> Result<Option<Self>, BadEvaluator> {
-        let source = match &operator.evaluator {
+        let backend = match &operator.evaluator {
             None => return Ok(None),
             Some(EvaluatorSource::Http { url, key }) => {
-                Source::Http { http: client(key.as_ref())?, url: url.clone() }
+                Backend::Http { http: client(key.as_ref())?, url: url.clone() }
             }
             Some(EvaluatorSource::Tool { server, tool }) => {
                 let servers = Arc::clone(servers);
-                Source::Tool { servers, server: server.clone(), tool: tool.clone() }
+                Backend::Tool { servers, server: server.clone(), tool: tool.clone() }
             }
         };
-        Ok(Some(Self { source, timeout: operator.evaluation_timeout }))
+        Ok(Some(Self { backend, timeout: operator.evaluation_timeout }))
     }
 
-    /// Asks about a call. A failure is the call's result: see [`refusal`].
+    /// Requests a decision on a call. An error becomes the result of the call: see [`refusal`].
     pub async fn ask(
         &self,
         session_id: SessionId,
@@ -88,12 +89,12 @@ impl Evaluator {
         class: ToolClass,
     ) -> Result<Verdict, ToolError> {
         let ToolCall { name, input, tool_use_id } = call;
-        let question = Question { tool: name, input, class, session_id, tool_use_id };
-        let asked = timeout(self.timeout, self.opinion(&question)).await;
-        let opinion = asked.unwrap_or(Err(Failure::TimedOut));
-        let Opinion { decision, reason } = opinion.map_err(|failure| {
-            tracing::warn!(tool.name = %name, ?failure, "the evaluator gave no opinion");
-            failure.told(name, self.timeout)
+        let request = EvaluationRequest { tool: name, input, class, session_id, tool_use_id };
+        let response = timeout(self.timeout, self.evaluate(&request)).await;
+        let response = response.unwrap_or(Err(Failure::TimedOut));
+        let EvaluationResponse { decision, reason } = response.map_err(|failure| {
+            tracing::warn!(tool.name = %name, ?failure, "permission evaluation failed");
+            failure.into_tool_error(name, self.timeout)
         })?;
         let reason = reason.map(shortened);
         let refuses = || format!("This call of {name} was not allowed.");
@@ -104,10 +105,13 @@ impl Evaluator {
         Ok(Verdict { permission: decision, reason, is_by_mode: true })
     }
 
-    async fn opinion(&self, question: &Question<'_>) -> Result<Opinion, Failure> {
-        match &self.source {
-            Source::Http { http, url } => {
-                let sent = http.post(url.clone()).json(question).send().await;
+    async fn evaluate(
+        &self,
+        request: &EvaluationRequest<'_>,
+    ) -> Result<EvaluationResponse, Failure> {
+        match &self.backend {
+            Backend::Http { http, url } => {
+                let sent = http.post(url.clone()).json(request).send().await;
                 let response = sent.map_err(|error| {
                     if error.is_connect() { Failure::Unreachable } else { Failure::NoResponse }
                 })?;
@@ -116,10 +120,10 @@ impl Evaluator {
                 }
                 serde_json::from_slice(&body(response).await?).map_err(|_| Failure::Unreadable)
             }
-            Source::Tool { servers, server, tool } => {
-                let question = serde_json::to_value(question).map_err(|_| Failure::Unreadable)?;
-                let Value::Object(question) = question else { return Err(Failure::Unreadable) };
-                let asked = servers.ask((server, tool), question, self.timeout).await;
+            Backend::Tool { servers, server, tool } => {
+                let request = serde_json::to_value(request).map_err(|_| Failure::Unreadable)?;
+                let Value::Object(request) = request else { return Err(Failure::Unreadable) };
+                let asked = servers.ask((server, tool), request, self.timeout).await;
                 let (text, is_error) = asked.map_err(Failure::of)?;
                 if is_error {
                     return Err(Failure::Refused(shortened(visible(&text).into_owned())));
@@ -150,14 +154,14 @@ async fn body(mut response: Response) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|_| Failure::NoResponse)? {
         body.extend_from_slice(&chunk);
-        if body.len() > MAX_ANSWER {
+        if body.len() > MAX_RESPONSE {
             return Err(Failure::Unreadable);
         }
     }
     Ok(body)
 }
 
-/// Why there is no opinion.
+/// The cause of a failed evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Failure {
     TimedOut,
@@ -169,18 +173,20 @@ enum Failure {
 }
 
 impl Failure {
-    fn of(failure: AskFailure) -> Self {
+    fn of(failure: ServerCallFailure) -> Self {
         match failure {
-            AskFailure::NotConnected | AskFailure::LeftAlone(_) => Self::Unreachable,
-            AskFailure::TimedOut(_) => Self::TimedOut,
-            AskFailure::NoResponse => Self::NoResponse,
-            AskFailure::Refused { message, .. } => Self::Refused(message),
-            AskFailure::Asks => Self::Unreadable,
+            ServerCallFailure::NotConnected | ServerCallFailure::CircuitOpen(_) => {
+                Self::Unreachable
+            }
+            ServerCallFailure::TimedOut(_) => Self::TimedOut,
+            ServerCallFailure::NoResponse => Self::NoResponse,
+            ServerCallFailure::Refused { message, .. } => Self::Refused(message),
+            ServerCallFailure::InputRequired => Self::Unreadable,
         }
     }
 
-    /// The words that the model knows.
-    fn told(self, tool: &str, after: Duration) -> ToolError {
+    /// Converts the failure into the error text that the model receives.
+    fn into_tool_error(self, tool: &str, after: Duration) -> ToolError {
         let evaluating = |cause: &str| {
             format!(
                 "Error calling tool ({tool}): MCP error -32603: failed to evaluate permission: \
@@ -189,7 +195,7 @@ impl Failure {
         };
         match self {
             Self::TimedOut => {
-                let cause = format!("request timed out after {}", spoken(after));
+                let cause = format!("request timed out after {}", go_duration(after));
                 ToolError::Timeout(evaluating(&cause))
             }
             Self::NoResponse => ToolError::NoResponse(evaluating("no response received")),
@@ -205,8 +211,8 @@ impl Failure {
     }
 }
 
-/// A duration as Go writes it: `2m0s`, `1h0m0s`, `1.5s`.
-fn spoken(duration: Duration) -> String {
+/// Formats a duration as Go does: `2m0s`, `1h0m0s`, `1.5s`.
+fn go_duration(duration: Duration) -> String {
     let (hours, minutes) = (duration.as_secs() / 3600, duration.as_secs() / 60 % 60);
     let rest = duration.as_secs_f64() % 60.0;
     let millis = duration.as_millis();
@@ -218,8 +224,7 @@ fn spoken(duration: Duration) -> String {
     }
 }
 
-/// The result of a call on which the evaluator could not be asked. It is worded alike for all
-/// tools.
+/// Returns the result of a call whose evaluation failed. The text has the same form for all tools.
 pub fn refusal(error: &ToolError) -> Answer {
     Answer {
         text: ErrorStyle::Wrapped.told(&error.to_string()),

@@ -1,4 +1,4 @@
-//! The input of a call as rules see it: nothing of it is lost, a repeated key neither.
+//! The input of a call in the form that rules match. It preserves repeated keys.
 
 use std::fmt;
 
@@ -6,42 +6,44 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// A value of the input.
+/// A JSON value of the input.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
     Object(Vec<(String, Node)>),
     Array(Vec<Node>),
     Text(String),
-    /// A number or a boolean, as its JSON.
+    /// A number or a boolean, as JSON text.
     Other(String),
     Null,
 }
 
 /// The input of a call.
 #[derive(Debug, Clone)]
-pub(super) struct Input {
+pub(super) struct CallInput {
     root: Option<Node>,
     is_ambiguous: bool,
 }
 
-impl Input {
+impl CallInput {
     pub(super) fn read(raw: &RawValue) -> Self {
         let root: Option<Node> = serde_json::from_str(raw.get()).ok();
         let is_ambiguous = root.as_ref().is_none_or(Node::repeats_a_key);
         Self { root, is_ambiguous }
     }
 
-    /// Whether two readers may understand it differently.
+    /// Returns `true` if two JSON parsers could read different values: the input is not valid
+    /// JSON or repeats a key.
     pub(super) fn is_ambiguous(&self) -> bool {
         self.is_ambiguous
     }
 
-    /// Whether it is no JSON that can be looked into.
+    /// Returns `true` if the input is not a JSON object.
     pub(super) fn is_unreadable(&self) -> bool {
         !matches!(self.root, Some(Node::Object(_)))
     }
 
-    /// The values of a member, several if its key is repeated. `a.b` is the member `b` of `a`.
+    /// Returns the values of a member: several if its key is repeated. The path `a.b` names the
+    /// member `b` of `a`.
     pub(super) fn find(&self, member: &str) -> Vec<&Node> {
         let mut found = Vec::new();
         if let Some(root) = &self.root {
@@ -65,7 +67,8 @@ impl Node {
         }
     }
 
-    /// The texts of a value; none if it is, or holds, anything that is more than a text.
+    /// Returns the scalar values of a value as texts. Returns `None` if the value is, or
+    /// contains, an object or null.
     pub(super) fn texts(&self) -> Option<Vec<&str>> {
         match self {
             Self::Text(text) | Self::Other(text) => Some(vec![text]),

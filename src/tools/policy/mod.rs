@@ -1,9 +1,9 @@
-//! What is to become of a call: the rules in their order, then the mode. Decided without IO, but
-//! for the [`Evaluator`].
+//! The permission policy: decides whether a call runs, is denied or needs a person's decision. The
+//! rules apply in their order, then the permission mode. Only the [`Evaluator`] performs IO.
 //!
-//! Rules spare people questions; they are not what holds a call. A rule that allows is read
-//! narrowly and one that asks or denies widely, and still a program can hide what it does from
-//! every pattern. What bounds it are the workspace's handle and the sandbox.
+//! Rules reduce the number of questions to people; they are not a security boundary. An `allow`
+//! rule matches narrowly, an `ask` or `deny` rule widely, but a program can hide its actions from
+//! every pattern. The security boundaries are the workspace handle and the sandbox.
 
 mod command;
 mod domain;
@@ -12,7 +12,7 @@ mod input;
 mod operator;
 mod path;
 mod rule;
-mod told;
+mod url_provenance;
 mod visible;
 mod wildcard;
 
@@ -24,70 +24,72 @@ use crate::domain::tool::{ToolCall, ToolClass};
 pub use evaluator::{BadEvaluator, Evaluator, refusal};
 pub use operator::{EvaluatorSource, OperatorPolicy};
 pub use rule::{BadRule, MAX_REASON, check, remember};
-pub use told::is_told;
+pub use url_provenance::is_told;
 pub use visible::visible;
 
-use input::Input;
-use rule::Compiled;
+use input::CallInput;
+use rule::CompiledRule;
 
-/// The tool by which the model asks to leave plan mode. Only people answer it.
+/// The name of the tool with which the model requests to leave plan mode. Only a person can
+/// approve the call.
 pub const EXIT_PLAN_MODE: &str = "ExitPlanMode";
 
-/// Where the rules of a session come from, in the order in which they are asked.
+/// The sources of a session's rules, in the order of evaluation.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicySource<'a> {
-    /// What the operator says. No later rule loosens it.
+    /// The operator's policy. No later rule can relax it.
     pub operator: &'a OperatorPolicy,
-    /// What the session's creator said.
+    /// The rules that the creator of the session set.
     pub session_rules: &'a [Rule],
-    /// What people said while they decided on calls.
+    /// The rules that people added when they decided on calls.
     pub remembered: &'a [Rule],
-    /// The mode of the moment.
+    /// The current permission mode.
     pub mode: PermissionMode,
-    /// The names of the folder of the session's files.
+    /// The paths by which the workspace directory is known.
     pub workspace: &'a [PathBuf],
 }
 
-/// The rules of one session, ready to be asked.
+/// The compiled rules and the mode of one session.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    rules: Vec<Compiled>,
+    rules: Vec<CompiledRule>,
     mode: PermissionMode,
 }
 
-/// What is to become of a call.
+/// The decision on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it may run.
+    /// The permission: allow, ask or deny.
     pub permission: Permission,
-    /// Why: for the model if the call is denied, for people if they are asked.
+    /// The reason. The model receives it if the call is denied, people if they are asked.
     pub reason: Option<String>,
-    /// Whether no rule spoke of the call. Only then an [`Evaluator`] has a say.
+    /// `true` if no rule matched the call. Only then the [`Evaluator`] may decide.
     pub is_by_mode: bool,
 }
 
 impl Policy {
-    /// Reads the rules.
+    /// Compiles the rules.
     pub fn new(source: PolicySource<'_>) -> Result<Self, BadRule> {
         let PolicySource { operator, session_rules, remembered, mode, workspace } = source;
         let mut rules = Vec::new();
         for list in [operator.rules.as_slice(), session_rules, remembered] {
             for (index, rule) in list.iter().enumerate() {
-                rules.push(Compiled::new(index, rule, workspace)?);
+                rules.push(CompiledRule::new(index, rule, workspace)?);
             }
         }
         Ok(Self { rules, mode: operator.permitted(mode) })
     }
 
-    /// What is to become of a call of a tool of this class.
+    /// Decides on a call of a tool of this class.
     pub fn evaluate(&self, call: &ToolCall, class: ToolClass) -> Verdict {
-        let input = Input::read(&call.input);
-        let rule = self.rules.iter().find(|rule| rule.speaks_of(&call.name, &input));
+        let input = CallInput::read(&call.input);
+        let rule = self.rules.iter().find(|rule| rule.applies_to(&call.name, &input));
         let ruled = rule.map(|rule| rule.verdict(&call.name));
         if ruled.as_ref().is_some_and(|verdict| verdict.permission == Permission::Deny) {
             return ruled.unwrap_or_else(|| self.by_mode(call, class));
         }
-        // A plan is for people to approve, and no rule is older than the plan it would break.
+        // Only a person approves a plan. An `allow` rule does not permit changes in plan
+        // mode.
         match self.mode {
             PermissionMode::Plan if call.name == EXIT_PLAN_MODE => Verdict {
                 permission: Permission::Ask,
@@ -102,8 +104,9 @@ impl Policy {
         }
     }
 
-    /// The same of a call that visits an address. Whoever is there learns what is in the address,
-    /// so where no rule speaks of it, it has to be one that the model did not make up.
+    /// Decides on a call that requests a URL. The URL can carry data to its server. Therefore,
+    /// if no rule matches, the call is allowed only if the URL does not originate from the
+    /// model.
     pub fn evaluate_visit(
         &self,
         call: &ToolCall,
@@ -121,7 +124,8 @@ impl Policy {
 
     fn by_mode(&self, call: &ToolCall, class: ToolClass) -> Verdict {
         let (permission, reason) = match (self.mode, class) {
-            // What a sub-agent does is judged call by call, by the mode and the rules of its parent.
+            // Each call of a sub-agent is evaluated with the mode and the rules of its
+            // parent.
             (PermissionMode::Bypass, _)
             | (_, ToolClass::Pure)
             | (PermissionMode::AcceptEdits, ToolClass::Checkable)

@@ -1,4 +1,4 @@
-//! What the operator decides about permissions.
+//! The operator's settings for permissions.
 
 use std::time::Duration;
 
@@ -7,41 +7,41 @@ use secrecy::SecretString;
 
 use crate::domain::permission::{Decision, PermissionMode, Rule};
 
-/// Who is asked for a second opinion.
+/// The service or tool that evaluates calls.
 #[derive(Debug, Clone)]
 pub enum EvaluatorSource {
-    /// A service.
+    /// An HTTP service.
     Http {
-        /// Where it is.
+        /// The URL of the service.
         url: Url,
-        /// What it knows us by.
+        /// The key for the `Authorization` header.
         key: Option<SecretString>,
     },
-    /// A tool of a tool server, by the server's own name of it.
+    /// A tool of an MCP server, by the name that the server gives it.
     Tool {
-        /// The server.
+        /// The name of the server.
         server: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
 }
 
-/// The operator's part of every policy.
+/// The operator's part of every session's policy.
 #[derive(Debug, Clone)]
 pub struct OperatorPolicy {
-    /// Asked before all others.
+    /// Rules that are evaluated before all other rules.
     pub rules: Vec<Rule>,
-    /// The mode of sessions that name none.
+    /// The mode of sessions that specify none.
     pub default_mode: PermissionMode,
-    /// Whether sessions may name the mode in which everything runs.
+    /// `true` if sessions may use bypass mode, in which every call runs.
     pub allows_bypass: bool,
-    /// Who is asked before people are.
+    /// The evaluator that decides before people are asked.
     pub evaluator: Option<EvaluatorSource>,
-    /// How long the evaluator may take.
+    /// The timeout of one evaluation.
     pub evaluation_timeout: Duration,
-    /// How long a call waits for people.
+    /// The maximum time that a call waits for a person's decision.
     pub answer_within: Duration,
-    /// What becomes of a call that nobody has decided on by then.
+    /// The decision that applies after that time.
     pub default_answer: Decision,
 }
 
@@ -60,17 +60,18 @@ impl Default for OperatorPolicy {
 }
 
 impl OperatorPolicy {
-    /// Whether sessions and messages may name a mode.
+    /// Returns `true` if sessions and messages may use this mode.
     pub fn permits(&self, mode: PermissionMode) -> bool {
         mode != PermissionMode::Bypass || self.allows_bypass
     }
 
-    /// A mode, if sessions may still have it: the operator may have taken it back since.
+    /// Returns the mode, or the default mode if the operator no longer permits it.
     pub fn permitted(&self, mode: PermissionMode) -> PermissionMode {
         if self.permits(mode) { mode } else { PermissionMode::Default }
     }
 
-    /// The mode of a session: as something has changed it, as it was pinned, or the operator's.
+    /// Returns the mode of a session: the mode it was changed to, else the mode it was created
+    /// with, else the operator's default.
     pub fn mode(
         &self,
         changed: Option<PermissionMode>,
@@ -79,8 +80,9 @@ impl OperatorPolicy {
         self.permitted(changed.or(pinned).unwrap_or(self.default_mode))
     }
 
-    /// The mode of a session after its plan was approved: the one it was made with, or the
-    /// operator's, or the usual one, but never plan mode again.
+    /// Returns the mode of a session after its plan is approved: the mode it was created with,
+    /// else the operator's default, else [`PermissionMode::AcceptEdits`]. It is never plan
+    /// mode.
     pub fn mode_after_plan(&self, pinned: Option<PermissionMode>) -> PermissionMode {
         let is_other = |mode: &PermissionMode| *mode != PermissionMode::Plan;
         pinned

@@ -1,4 +1,4 @@
-//! Patterns of paths in the workspace.
+//! Patterns for paths in the workspace.
 
 use std::path::{Path, PathBuf};
 
@@ -6,28 +6,28 @@ use super::visible::{has_hidden, is_hidden};
 use super::wildcard::Wildcard;
 use crate::tools::workspace::ALIAS;
 
-/// The longest path that the system takes, in bytes.
+/// Maximum length of a path on Linux, in bytes.
 const MAX_PATH: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     One(Wildcard),
-    /// `**`: any folders, or none.
+    /// `**`: any number of path components, or none.
     Any,
 }
 
-/// A pattern of a path, relative to the workspace.
+/// A pattern for a path, relative to the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PathPattern {
     parts: Vec<Part>,
-    /// The same in small letters.
-    small: Vec<Part>,
-    /// The names of the workspace's folder.
+    /// The parts in lowercase.
+    lowercase: Vec<Part>,
+    /// The paths by which the workspace directory is known.
     roots: Vec<PathBuf>,
 }
 
 impl PathPattern {
-    /// Reads `src/*.rs`, `docs/**`.
+    /// Parses a pattern such as `src/*.rs` or `docs/**`.
     pub(super) fn new(pattern: &str, workspace: &[PathBuf]) -> Result<Self, &'static str> {
         let roots: Vec<PathBuf> = workspace.iter().cloned().chain([PathBuf::from(ALIAS)]).collect();
         let relative = relative(&[PathBuf::from(ALIAS)], pattern);
@@ -35,23 +35,23 @@ impl PathPattern {
             return Err("is absolute: paths are relative to the workspace");
         }
         let parts = plain_parts(relative).ok_or("has `..`: it would lead out of itself")?;
-        let small = parts.iter().map(|part| Part::new(&part.to_lowercase())).collect();
+        let lowercase = parts.iter().map(|part| Part::new(&part.to_lowercase())).collect();
         let parts = parts.into_iter().map(Part::new).collect();
-        Ok(Self { parts, small, roots })
+        Ok(Self { parts, lowercase, roots })
     }
 
-    /// Whether a path is what the pattern says, beyond doubt.
-    pub(super) fn surely(&self, path: &str) -> bool {
+    /// Returns `true` if the path certainly matches. `allow` rules use this test.
+    pub(super) fn certainly_matches(&self, path: &str) -> bool {
         if path.len() > MAX_PATH || has_hidden(path) || path.trim() != path || path.is_empty() {
             return false;
         }
         let relative = self.relative(path);
         !relative.starts_with('/')
-            && plain_parts(relative).is_some_and(|parts| describes(&self.parts, &parts))
+            && plain_parts(relative).is_some_and(|parts| matches_components(&self.parts, &parts))
     }
 
-    /// Whether a path may be what the pattern says.
-    pub(super) fn maybe(&self, path: &str) -> bool {
+    /// Returns `true` if the path could match. `ask` and `deny` rules use this test.
+    pub(super) fn possibly_matches(&self, path: &str) -> bool {
         if path.len() > MAX_PATH {
             return true;
         }
@@ -65,10 +65,10 @@ impl PathPattern {
                 _ => parts.push(part),
             }
         }
-        describes(&self.small, &parts)
+        matches_components(&self.lowercase, &parts)
     }
 
-    /// What is left of a path without the workspace's own.
+    /// Returns the path relative to the workspace, or unchanged if it is outside.
     fn relative<'a>(&self, path: &'a str) -> &'a str {
         relative(&self.roots, path)
     }
@@ -80,8 +80,8 @@ impl Part {
     }
 }
 
-/// The rest of a path beneath one of these folders, told by names as the workspace does: `//` and
-/// `/./` are `/`.
+/// Returns the path relative to one of these directories, or unchanged if it is in none of them.
+/// As in the workspace, the comparison is lexical: `//` and `/./` equal `/`.
 fn relative<'a>(roots: &[PathBuf], path: &'a str) -> &'a str {
     let given = Path::new(path);
     let rest = roots.iter().find_map(|root| given.strip_prefix(root).ok());
@@ -92,16 +92,16 @@ fn relative<'a>(roots: &[PathBuf], path: &'a str) -> &'a str {
     }
 }
 
-/// The names of a path that climbs nowhere.
+/// Splits a path into its components. Returns `None` if one of them is `..`.
 fn plain_parts(path: &str) -> Option<Vec<&str>> {
     let parts: Vec<&str> =
         path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     (!parts.contains(&"..")).then_some(parts)
 }
 
-/// Whether a pattern describes the whole of a path.
-fn describes(pattern: &[Part], path: &[&str]) -> bool {
-    // `reached[n]`: the pattern so far describes the first n names.
+/// Returns `true` if a pattern matches the whole path.
+fn matches_components(pattern: &[Part], path: &[&str]) -> bool {
+    // `reached[n]`: the parts so far match the first n components.
     let mut reached = vec![false; path.len() + 1];
     if let Some(first) = reached.first_mut() {
         *first = true;
@@ -131,31 +131,31 @@ mod tests {
             .unwrap()
     }
 
-    fn surely(text: &str, paths: &[&str]) -> Vec<bool> {
+    fn certainly_matches(text: &str, paths: &[&str]) -> Vec<bool> {
         let pattern = pattern(text);
-        paths.iter().map(|path| pattern.surely(path)).collect()
+        paths.iter().map(|path| pattern.certainly_matches(path)).collect()
     }
 
     #[test]
-    fn one_star_stays_in_its_folder_and_two_do_not() {
+    fn one_star_matches_within_a_directory_and_two_across_directories() {
         let paths = ["src/a.rs", "src/b/a.rs", "a.rs", "src/a.rsx"];
-        assert_eq!(surely("src/*.rs", &paths), [true, false, false, false]);
-        assert_eq!(surely("src/**/*.rs", &paths), [true, true, false, false]);
-        assert_eq!(surely("**/*.rs", &paths), [true, true, true, false]);
-        assert_eq!(surely("src/**", &paths), [true, true, false, true]);
-        assert_eq!(surely("**", &paths), [true, true, true, true]);
+        assert_eq!(certainly_matches("src/*.rs", &paths), [true, false, false, false]);
+        assert_eq!(certainly_matches("src/**/*.rs", &paths), [true, true, false, false]);
+        assert_eq!(certainly_matches("**/*.rs", &paths), [true, true, true, false]);
+        assert_eq!(certainly_matches("src/**", &paths), [true, true, false, true]);
+        assert_eq!(certainly_matches("**", &paths), [true, true, true, true]);
     }
 
     #[test]
-    fn a_path_is_the_same_however_it_is_written() {
+    fn equivalent_notations_of_a_path_match() {
         let paths = ["./docs/a", "docs//a", "/workspace/docs/a", "/srv/files/docs/a", "docs/./a/"];
-        assert_eq!(surely("docs/*", &paths), [true; 5]);
-        assert_eq!(surely("./docs/*", &paths), [true; 5]);
-        assert_eq!(surely("/workspace/docs/*", &paths), [true; 5]);
+        assert_eq!(certainly_matches("docs/*", &paths), [true; 5]);
+        assert_eq!(certainly_matches("./docs/*", &paths), [true; 5]);
+        assert_eq!(certainly_matches("/workspace/docs/*", &paths), [true; 5]);
     }
 
     #[test]
-    fn a_path_that_is_in_doubt_is_not_allowed() {
+    fn ambiguous_paths_are_not_allowed() {
         let paths = [
             "docs/../docs/a",
             "/docs/a",
@@ -167,11 +167,11 @@ mod tests {
             "Docs/a",
             "",
         ];
-        assert_eq!(surely("docs/*", &paths), [false; 9]);
+        assert_eq!(certainly_matches("docs/*", &paths), [false; 9]);
     }
 
     #[test]
-    fn a_path_that_may_be_meant_is_found() {
+    fn every_path_that_could_match_is_found() {
         let pattern = pattern("secrets/**");
         for path in [
             "secrets/a",
@@ -189,13 +189,13 @@ mod tests {
             "//srv/./files/secrets/a",
             "/data/files/secrets/a",
         ] {
-            assert!(pattern.maybe(path), "{path:?}");
+            assert!(pattern.possibly_matches(path), "{path:?}");
         }
-        assert!(!pattern.maybe("src/secrets"));
+        assert!(!pattern.possibly_matches("src/secrets"));
     }
 
     #[test]
-    fn a_pattern_stays_in_the_workspace() {
+    fn patterns_outside_the_workspace_are_rejected() {
         assert!(PathPattern::new("/etc/*", &[]).is_err());
         assert!(PathPattern::new("../x", &[]).is_err());
     }

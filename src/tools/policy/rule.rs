@@ -1,4 +1,4 @@
-//! Rules, read once and asked of every call.
+//! Permission rules, compiled once and evaluated for every call.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use reqwest::Url;
 
 use super::command::CommandPattern;
 use super::domain::{DomainPattern, is_plain_url};
-use super::input::{Input, Node};
+use super::input::{CallInput, Node};
 use super::path::PathPattern;
 use super::visible::{has_hidden, is_hidden};
 use super::wildcard::{MAX_PATTERN, MAX_TEXT, Wildcard};
@@ -15,50 +15,53 @@ use super::{EXIT_PLAN_MODE, Verdict};
 use crate::domain::permission::{Permission, Rule};
 use crate::domain::tool::ToolCall;
 
-/// Members that hold a shell command, and those that hold a path.
+/// The member that contains a shell command, and the members that contain a path.
 const COMMAND: &str = "command";
 const PATHS: [&str; 3] = ["file_path", "notebook_path", "path"];
-/// The member that holds the address of a page.
+/// The member that contains a URL.
 const URL: &str = "url";
-/// What a pattern of an address begins with that is a domain.
+/// The prefix of a URL pattern that names a domain.
 const DOMAIN: &str = "domain:";
 
-/// The longest reason that is told, in bytes.
+/// Maximum length of a reason, in bytes. A longer one is truncated.
 pub const MAX_REASON: usize = 2000;
 
-/// A rule that cannot be read.
+/// A rule that cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rule {index}, for {tool:?}: {} {cause}", .member.as_deref().unwrap_or("the tool"))]
 pub struct BadRule {
-    /// Its place in its list, from 0.
+    /// The zero-based index of the rule in its list.
     pub index: usize,
-    /// Of which tool it speaks.
+    /// The tool that the rule names.
     pub tool: String,
-    /// The member of the input whose pattern is wrong; none if the tool's name is.
+    /// The input member with the invalid pattern. `None` if the tool name is invalid.
     pub member: Option<String>,
-    /// What is wrong with it.
+    /// The cause.
     pub cause: &'static str,
 }
 
-/// Whether rules can be read.
+/// Checks that all rules can be compiled.
 pub fn check(rules: &[Rule]) -> Result<(), BadRule> {
-    rules.iter().enumerate().try_for_each(|(index, rule)| Compiled::new(index, rule, &[]).map(drop))
+    rules
+        .iter()
+        .enumerate()
+        .try_for_each(|(index, rule)| CompiledRule::new(index, rule, &[]).map(drop))
 }
 
-/// The rule that allows what a call does, and nothing else: its command, its path, its address, or,
-/// where it has none of these, the tool. None if no pattern can say it.
+/// Returns a rule that allows exactly this call: its command, path and URL, or the whole tool if
+/// the call has none of these. Returns `None` if no pattern can express the call.
 pub fn remember(call: &ToolCall) -> Option<Rule> {
     if call.name == EXIT_PLAN_MODE {
-        // Every plan is another one.
+        // An approval applies to one plan only.
         return None;
     }
-    let input = Input::read(&call.input);
+    let input = CallInput::read(&call.input);
     let mut members = BTreeMap::new();
     for member in [COMMAND, URL].into_iter().chain(PATHS) {
         let Some(node) = input.find(member).first().copied() else { continue };
         let texts = node.texts()?;
         let [text] = texts.as_slice() else { return None };
-        // A star in the model's input is a star; in a rule it would be anything.
+        // A literal `*` in the input would be a wildcard in the rule.
         if text.contains('*') {
             return None;
         }
@@ -66,7 +69,7 @@ pub fn remember(call: &ToolCall) -> Option<Rule> {
     }
     let tool = call.name.clone();
     let rule = Rule { tool, input: members, decision: Permission::Allow, reason: None };
-    let is_exact = Compiled::new(0, &rule, &[]).ok()?.speaks_of(&call.name, &input);
+    let is_exact = CompiledRule::new(0, &rule, &[]).ok()?.applies_to(&call.name, &input);
     is_exact.then_some(rule)
 }
 
@@ -79,30 +82,31 @@ enum Pattern {
     Text(TextPattern),
 }
 
-/// A pattern of a text.
+/// A pattern for a text that is not a command, a path or a domain.
 #[derive(Debug, Clone)]
 struct TextPattern {
     given: Wildcard,
-    /// The same in small letters.
-    small: Wildcard,
+    /// The pattern in lowercase.
+    lowercase: Wildcard,
 }
 
-/// A rule, read.
+/// A compiled rule.
 #[derive(Debug, Clone)]
-pub(super) struct Compiled {
+pub(super) struct CompiledRule {
     tool: Wildcard,
     members: Vec<(String, Pattern)>,
     decision: Permission,
     reason: Option<String>,
 }
 
-impl Compiled {
+impl CompiledRule {
     pub(super) fn new(index: usize, rule: &Rule, workspace: &[PathBuf]) -> Result<Self, BadRule> {
         let bad = |member, cause| BadRule { index, tool: rule.tool.clone(), member, cause };
-        refuse_odd(&rule.tool).map_err(|cause| bad(None, cause))?;
+        validate_text(&rule.tool).map_err(|cause| bad(None, cause))?;
         let mut members = Vec::new();
         for (member, pattern) in &rule.input {
-            let read = refuse_odd(pattern).and_then(|()| Pattern::new(member, pattern, workspace));
+            let read =
+                validate_text(pattern).and_then(|()| Pattern::new(member, pattern, workspace));
             let pattern = read.map_err(|cause| bad(Some(member.clone()), cause))?;
             members.push((member.clone(), pattern));
         }
@@ -110,8 +114,8 @@ impl Compiled {
         Ok(Self { tool, members, decision, reason: rule.reason.clone() })
     }
 
-    /// Whether this rule decides on a call.
-    pub(super) fn speaks_of(&self, tool: &str, input: &Input) -> bool {
+    /// Returns `true` if this rule matches the call.
+    pub(super) fn applies_to(&self, tool: &str, input: &CallInput) -> bool {
         if !self.tool.matches(tool) {
             return false;
         }
@@ -120,15 +124,17 @@ impl Compiled {
         }
         match self.decision {
             Permission::Allow => {
-                !input.is_ambiguous() && self.members.iter().all(|member| surely(member, input))
+                !input.is_ambiguous()
+                    && self.members.iter().all(|member| certainly_matches(member, input))
             }
             Permission::Ask | Permission::Deny => {
-                input.is_unreadable() || self.members.iter().all(|member| maybe(member, input))
+                input.is_unreadable()
+                    || self.members.iter().all(|member| possibly_matches(member, input))
             }
         }
     }
 
-    /// What it says.
+    /// Returns the verdict of this rule for a call of the tool.
     pub(super) fn verdict(&self, tool: &str) -> Verdict {
         let forbids = || format!("A rule does not allow this call of {tool}.");
         let own = || self.reason.clone().map(shortened);
@@ -141,16 +147,17 @@ impl Compiled {
     }
 }
 
-fn surely((member, pattern): &(String, Pattern), input: &Input) -> bool {
+fn certainly_matches((member, pattern): &(String, Pattern), input: &CallInput) -> bool {
     let found = input.find(member);
     let texts: Option<Vec<Vec<&str>>> = found.into_iter().map(Node::texts).collect();
     let texts: Vec<&str> = texts.into_iter().flatten().flatten().collect();
-    !texts.is_empty() && texts.into_iter().all(|text| pattern.surely(text))
+    !texts.is_empty() && texts.into_iter().all(|text| pattern.certainly_matches(text))
 }
 
-fn maybe((member, pattern): &(String, Pattern), input: &Input) -> bool {
+fn possibly_matches((member, pattern): &(String, Pattern), input: &CallInput) -> bool {
     input.find(member).into_iter().any(|node| {
-        node.texts().is_none_or(|texts| texts.into_iter().any(|text| pattern.maybe(text)))
+        node.texts()
+            .is_none_or(|texts| texts.into_iter().any(|text| pattern.possibly_matches(text)))
     })
 }
 
@@ -170,54 +177,56 @@ impl Pattern {
         Ok(if name == URL { Self::Url(text) } else { Self::Text(text) })
     }
 
-    fn surely(&self, text: &str) -> bool {
+    fn certainly_matches(&self, text: &str) -> bool {
         match self {
-            Self::Command(pattern) => pattern.surely(text),
-            Self::Path(pattern) => pattern.surely(text),
-            Self::Domain(pattern) => pattern.surely(text),
-            Self::Url(pattern) => is_plain_url(text) && pattern.surely(text),
-            Self::Text(pattern) => pattern.surely(text),
+            Self::Command(pattern) => pattern.certainly_matches(text),
+            Self::Path(pattern) => pattern.certainly_matches(text),
+            Self::Domain(pattern) => pattern.certainly_matches(text),
+            Self::Url(pattern) => is_plain_url(text) && pattern.certainly_matches(text),
+            Self::Text(pattern) => pattern.certainly_matches(text),
         }
     }
 
-    fn maybe(&self, text: &str) -> bool {
+    fn possibly_matches(&self, text: &str) -> bool {
         match self {
-            Self::Command(pattern) => pattern.maybe(text),
-            Self::Path(pattern) => pattern.maybe(text),
-            Self::Domain(pattern) => pattern.maybe(text),
+            Self::Command(pattern) => pattern.possibly_matches(text),
+            Self::Path(pattern) => pattern.possibly_matches(text),
+            Self::Domain(pattern) => pattern.possibly_matches(text),
             Self::Url(pattern) => {
                 let read = Url::parse(text).map_or_else(|_| text.to_owned(), String::from);
-                pattern.maybe(text) || pattern.maybe(&read)
+                pattern.possibly_matches(text) || pattern.possibly_matches(&read)
             }
-            Self::Text(pattern) => pattern.maybe(text),
+            Self::Text(pattern) => pattern.possibly_matches(text),
         }
     }
 }
 
 impl TextPattern {
     fn new(pattern: &str) -> Self {
-        let small = Wildcard::of_text(&pattern.to_lowercase());
-        Self { given: Wildcard::of_text(pattern), small }
+        let lowercase = Wildcard::of_text(&pattern.to_lowercase());
+        Self { given: Wildcard::of_text(pattern), lowercase }
     }
 
-    fn surely(&self, text: &str) -> bool {
+    fn certainly_matches(&self, text: &str) -> bool {
         text.len() <= MAX_TEXT && !has_hidden(text) && self.given.matches(text)
     }
 
-    /// Whoever reads the text may not care for its case, nor for what does not show.
-    fn maybe(&self, text: &str) -> bool {
+    /// Returns `true` if the text could match for a reader that ignores case and invisible
+    /// characters. `ask` and `deny` rules use this test.
+    fn possibly_matches(&self, text: &str) -> bool {
         let shown = || text.chars().filter(|c| !is_hidden(*c)).collect::<String>().to_lowercase();
-        text.len() > MAX_TEXT || self.given.matches(text) || self.small.matches(&shown())
+        text.len() > MAX_TEXT || self.given.matches(text) || self.lowercase.matches(&shown())
     }
 }
 
-/// A reason that is told with every call that a rule stops, and stays in the history.
+/// Truncates a reason to [`MAX_REASON`] bytes, because the history stores it with every call that
+/// the rule stops.
 pub(super) fn shortened(mut reason: String) -> String {
     reason.truncate(reason.floor_char_boundary(MAX_REASON));
     reason
 }
 
-fn refuse_odd(pattern: &str) -> Result<(), &'static str> {
+fn validate_text(pattern: &str) -> Result<(), &'static str> {
     if pattern.is_empty() {
         return Err("is empty");
     }

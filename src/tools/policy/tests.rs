@@ -1,4 +1,4 @@
-//! Rules and modes, and the attacks on them.
+//! Tests of rules and modes, including attacks.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::*;
 
 const ATTACKS: &str = include_str!("../../../tests/fixtures/rule_attacks.json");
 
-/// A call, and what must become of it.
+/// A call and its expected verdict.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -19,7 +19,7 @@ struct Case {
     tool: String,
     class: String,
     mode: PermissionMode,
-    /// Nothing is wrong with the call: a policy that refuses everything fails here.
+    /// A harmless control case: a policy that refuses everything fails here.
     #[serde(default)]
     is_control: bool,
     #[serde(default)]
@@ -28,7 +28,7 @@ struct Case {
     session: Vec<Rule>,
     #[serde(default)]
     remembered: Vec<Rule>,
-    /// As the model wrote it.
+    /// The input, as the model writes it.
     input: String,
 }
 
@@ -73,7 +73,7 @@ fn judged(case: &Case) -> Permission {
 }
 
 #[test]
-fn no_attack_gets_past_the_rules_and_every_control_does() {
+fn rules_stop_every_attack_and_pass_every_control_case() {
     let cases: Vec<Case> = serde_json::from_str(ATTACKS).unwrap();
     let wrong: Vec<String> = cases
         .iter()
@@ -87,7 +87,7 @@ fn no_attack_gets_past_the_rules_and_every_control_does() {
 }
 
 #[test]
-fn the_reason_of_a_rule_is_told() {
+fn a_verdict_contains_the_reason_of_its_rule() {
     let session = rules(json!([
         { "tool": "Write", "decision": "deny", "reason": "Ask Ada first." },
         { "tool": "Edit", "decision": "deny" },
@@ -113,7 +113,7 @@ fn the_reason_of_a_rule_is_told() {
 }
 
 #[test]
-fn each_mode_says_what_runs_of_itself() {
+fn each_mode_allows_its_tool_classes() {
     use Permission::{Allow, Ask, Deny};
     let classes = [ToolClass::Pure, ToolClass::Checkable, ToolClass::Effect, ToolClass::Child];
     let operator = OperatorPolicy { allows_bypass: true, ..Default::default() };
@@ -128,7 +128,7 @@ fn each_mode_says_what_runs_of_itself() {
 }
 
 #[test]
-fn a_plan_is_named_to_the_model_that_would_break_it() {
+fn plan_mode_tells_the_model_to_submit_a_plan() {
     let policy = policy(&OperatorPolicy::default(), &[], PermissionMode::Plan);
     let verdict = policy.evaluate(&call("Write", "{}"), ToolClass::Checkable);
     let reason = "Plan mode is on: Write changes things, and nothing may change before a plan is \
@@ -140,14 +140,14 @@ fn a_plan_is_named_to_the_model_that_would_break_it() {
 }
 
 #[test]
-fn a_mode_that_the_operator_took_back_is_the_careful_one() {
+fn a_mode_that_is_no_longer_permitted_becomes_the_default_mode() {
     let policy = policy(&OperatorPolicy::default(), &[], PermissionMode::Bypass);
     let verdict = policy.evaluate(&call("Write", "{}"), ToolClass::Checkable);
     assert_eq!(verdict.permission, Permission::Ask);
 }
 
 #[test]
-fn the_mode_after_a_plan_is_never_to_plan() {
+fn the_mode_after_a_plan_is_never_plan_mode() {
     use PermissionMode::{AcceptEdits, Default as Careful, Plan};
     let after = |pinned, default_mode| {
         OperatorPolicy { default_mode, ..Default::default() }.mode_after_plan(pinned)
@@ -159,7 +159,7 @@ fn the_mode_after_a_plan_is_never_to_plan() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_read_is_named() {
+fn an_error_names_the_invalid_rule() {
     let bad = |rule| {
         let list = rules(json!([{ "tool": "Read", "decision": "allow" }, rule]));
         check(&list).unwrap_err().to_string()
@@ -184,7 +184,7 @@ fn a_rule_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn what_is_remembered_allows_the_same_again_and_nothing_else() {
+fn a_remembered_rule_allows_only_the_same_call() {
     let allows = |tool: &str, seen: &str, next: &str| {
         let rule = remember(&call(tool, seen))?;
         let policy = policy(&OperatorPolicy::default(), &[rule], PermissionMode::Default);
@@ -201,7 +201,7 @@ fn what_is_remembered_allows_the_same_again_and_nothing_else() {
 }
 
 #[test]
-fn what_no_pattern_can_say_is_not_remembered() {
+fn calls_that_no_pattern_can_express_are_not_remembered() {
     let inputs = [
         r#"{"command":"rm *"}"#,
         r#"{"command":"ls; rm x"}"#,

@@ -1,16 +1,16 @@
-//! Characters that people do not see, or take for others.
+//! Detection and display of invisible and misleading Unicode characters.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a text has characters that do not show, that change the direction of others, or that
-/// look like a space and are none. Line breaks and tabs are among them.
+/// Returns `true` if a text has invisible characters, characters that change the text direction, or
+/// characters that only resemble a space. Line breaks and tabs count as such.
 pub(super) fn has_hidden(text: &str) -> bool {
     text.chars().any(is_hidden)
 }
 
-/// A text as it may be shown to somebody who decides: what does not show is written as its code,
-/// such as `\u{202e}`. Line breaks and tabs stay.
+/// Escapes the invisible characters of a text for display to a person, such as `\u{202e}`. Keeps
+/// line breaks and tabs.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let shows = |c: char| !is_hidden(c) || matches!(c, '\n' | '\t');
     if text.chars().all(shows) {
@@ -27,7 +27,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a character does not show, or looks like a space and is none.
+/// Returns `true` if a character is invisible or only resembles a space.
 pub(super) fn is_hidden(c: char) -> bool {
     if c == ' ' {
         return false;
@@ -35,8 +35,8 @@ pub(super) fn is_hidden(c: char) -> bool {
     c.is_control() || c.is_whitespace() || is_ignorable(c)
 }
 
-/// Unicode's format characters and default ignorables, blanks that are letters by name, and what
-/// has no meaning that all agree on.
+/// Returns `true` for Unicode format characters, default-ignorable characters, blank letters such
+/// as Hangul fillers, and characters that programs render differently.
 fn is_ignorable(c: char) -> bool {
     matches!(
         c,

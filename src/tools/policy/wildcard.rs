@@ -1,32 +1,34 @@
-//! Texts with `*` in them. Everything else stands for itself.
+//! Patterns with `*` as the only wildcard. All other characters match themselves.
 
 use std::mem;
 
-/// A pattern is compared to every character of a text: both have bounds.
+/// Maximum length of a pattern, in bytes. Matching takes time proportional to the product of the
+/// lengths of pattern and text, so both are bounded.
 pub(super) const MAX_PATTERN: usize = 1000;
-/// Characters of a text beyond which it is not compared.
+/// Maximum length of a text that is matched, in bytes.
 pub(super) const MAX_TEXT: usize = 16 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     One(char),
-    /// Any characters but `/`.
+    /// Any number of characters except `/`.
     Some,
-    /// Any characters.
+    /// Any number of characters.
     All,
 }
 
-/// A text with stars.
+/// A compiled pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wildcard(Vec<Part>);
 
 impl Wildcard {
-    /// A pattern of which every star stands for anything.
+    /// Compiles a pattern in which every `*` matches any characters.
     pub(super) fn of_word(pattern: &str) -> Self {
         Self(pattern.chars().map(|c| if c == '*' { Part::All } else { Part::One(c) }).collect())
     }
 
-    /// A pattern of which one star stops at a `/`, and two do not.
+    /// Compiles a pattern in which `*` matches any characters except `/`, and `**` any
+    /// characters.
     pub(super) fn of_text(pattern: &str) -> Self {
         let mut parts: Vec<Part> = Vec::new();
         for c in pattern.chars() {
@@ -39,9 +41,9 @@ impl Wildcard {
         Self(parts)
     }
 
-    /// Whether it describes the whole of a text.
+    /// Returns `true` if the pattern matches the whole text.
     pub(super) fn matches(&self, text: &str) -> bool {
-        // `reached[n]`: the first n parts describe the text so far.
+        // `reached[n]`: the first n parts match the text so far.
         let mut reached = vec![false; self.0.len() + 1];
         self.reach(&mut reached, 0);
         let mut next = vec![false; reached.len()];
@@ -66,7 +68,8 @@ impl Wildcard {
         reached.last().is_some_and(|is| *is)
     }
 
-    /// Notes a place, and those behind the stars that follow it, which may stand for nothing.
+    /// Marks a state as reached, and the states after the wildcards that follow it, because a
+    /// wildcard can match the empty text.
     fn reach(&self, reached: &mut [bool], mut n: usize) {
         while let Some(is) = reached.get_mut(n).filter(|is| !**is) {
             *is = true;
@@ -85,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_in_a_word_stands_for_anything() {
+    fn a_star_in_a_word_matches_any_characters() {
         let pattern = Wildcard::of_word("mcp__*_get");
         let matched = ["mcp__a_get", "mcp___get", "mcp__a/b_get", "mcp__a_set", "mcp__a_get_"]
             .map(|text| pattern.matches(text));
@@ -93,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn one_star_in_a_text_stops_at_a_slash() {
+    fn one_star_in_a_text_does_not_match_a_slash() {
         let one = Wildcard::of_text("https://docs.rs/*");
         let two = Wildcard::of_text("https://docs.rs/**");
         let texts = ["https://docs.rs/axum", "https://docs.rs/axum/latest", "https://docs.rs.x/"];
@@ -102,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn other_signs_stand_for_themselves() {
+    fn other_characters_match_themselves() {
         let pattern = Wildcard::of_text("[a].(b)+?");
         assert!(pattern.matches("[a].(b)+?"));
         assert!(!pattern.matches("a.b"));
     }
 
     #[test]
-    fn many_stars_do_not_take_long() {
+    fn matching_many_stars_takes_bounded_time() {
         let pattern = Wildcard::of_word(&format!("{}b", "a*".repeat(MAX_PATTERN / 2)));
         let started = Instant::now();
         assert!(!pattern.matches(&"a".repeat(MAX_TEXT)));

@@ -1,4 +1,4 @@
-//! The second opinion, over real sockets.
+//! Tests of the evaluator over real sockets.
 
 use axum::Router;
 use axum::extract::Json;
@@ -41,7 +41,7 @@ async fn ask(evaluator: &Evaluator, name: &str) -> Result<Verdict, ToolError> {
     evaluator.ask(SESSION.parse().unwrap(), &call(name), ToolClass::Checkable).await
 }
 
-/// Asks a service that answers every question so.
+/// Sends a request to a service that gives this answer to every request.
 async fn answered(answer: impl IntoResponse + Clone + Send + Sync + 'static) -> (Value, Told) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -69,7 +69,7 @@ fn opinion(permission: Permission, reason: Option<&str>) -> Verdict {
 }
 
 #[tokio::test]
-async fn an_opinion_is_asked_for_with_all_that_is_known_of_the_call() {
+async fn the_request_contains_all_fields_of_the_call() {
     let (question, told) = answered(Json(json!({ "decision": "allow" }))).await;
     assert_eq!(
         question,
@@ -85,13 +85,13 @@ async fn an_opinion_is_asked_for_with_all_that_is_known_of_the_call() {
 }
 
 #[tokio::test]
-async fn an_opinion_may_be_that_people_are_to_decide() {
+async fn the_evaluator_can_defer_to_a_person() {
     let (_, told) = answered(Json(json!({ "decision": "ask", "reason": "It is big." }))).await;
     assert_eq!(told.unwrap(), opinion(Permission::Ask, Some("It is big.")));
 }
 
 #[tokio::test]
-async fn a_refusal_always_has_a_reason() {
+async fn a_denial_always_has_a_reason() {
     let (_, told) = answered(Json(json!({ "decision": "deny", "reason": "No." }))).await;
     assert_eq!(told.unwrap(), opinion(Permission::Deny, Some("No.")));
     let (_, told) = answered(Json(json!({ "decision": "deny" }))).await;
@@ -102,7 +102,7 @@ async fn a_refusal_always_has_a_reason() {
 }
 
 #[tokio::test]
-async fn what_is_no_opinion_allows_nothing() {
+async fn an_invalid_response_allows_nothing() {
     let failed = |cause: &str| {
         Err(ToolError::Failed(format!(
             "Error calling tool (Edit): MCP error -32603: failed to evaluate permission: {cause}"
@@ -110,7 +110,7 @@ async fn what_is_no_opinion_allows_nothing() {
     };
     let (_, told) = answered(Json(json!({ "decision": "yes" }))).await;
     assert_eq!(told, failed("the answer cannot be read"));
-    let (_, told) = answered("x".repeat(MAX_ANSWER + 1)).await;
+    let (_, told) = answered("x".repeat(MAX_RESPONSE + 1)).await;
     assert_eq!(told, failed("the answer cannot be read"));
     let allowed = Json(json!({ "decision": "allow" }));
     let (_, told) = answered((reqwest::StatusCode::INTERNAL_SERVER_ERROR, allowed)).await;
@@ -118,7 +118,7 @@ async fn what_is_no_opinion_allows_nothing() {
 }
 
 #[tokio::test]
-async fn an_opinion_that_does_not_come_is_a_timeout() {
+async fn a_missing_response_is_a_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let evaluator = evaluator(listener.local_addr().unwrap(), Duration::from_millis(50));
     let error = ask(&evaluator, "MultiEdit").await.unwrap_err();
@@ -138,8 +138,9 @@ async fn an_opinion_that_does_not_come_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn the_usual_patience_is_two_minutes() {
-    let error = Failure::TimedOut.told("MultiEdit", OperatorPolicy::default().evaluation_timeout);
+async fn the_default_timeout_is_two_minutes() {
+    let error = Failure::TimedOut
+        .into_tool_error("MultiEdit", OperatorPolicy::default().evaluation_timeout);
     assert_eq!(
         error,
         ToolError::Timeout(
@@ -151,7 +152,7 @@ async fn the_usual_patience_is_two_minutes() {
 }
 
 #[tokio::test]
-async fn a_connection_that_closes_is_no_answer() {
+async fn a_closed_connection_is_no_response() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let evaluator = evaluator(listener.local_addr().unwrap(), Duration::from_secs(20));
     let close = async {
@@ -170,7 +171,7 @@ async fn a_connection_that_closes_is_no_answer() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_a_failed_fetch() {
+async fn an_unreachable_evaluator_is_a_failed_fetch() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -179,8 +180,8 @@ async fn nobody_at_the_address_is_a_failed_fetch() {
 }
 
 #[test]
-fn durations_are_spoken_as_in_other_programs() {
-    let spoken = [50, 1_500, 2_000, 120_000, 90_000, 3_600_000, 3_725_000]
-        .map(|millis| spoken(Duration::from_millis(millis)));
-    assert_eq!(spoken, ["50ms", "1.5s", "2s", "2m0s", "1m30s", "1h0m0s", "1h2m5s"]);
+fn durations_are_formatted_as_in_go() {
+    let formatted = [50, 1_500, 2_000, 120_000, 90_000, 3_600_000, 3_725_000]
+        .map(|millis| go_duration(Duration::from_millis(millis)));
+    assert_eq!(formatted, ["50ms", "1.5s", "2s", "2m0s", "1m30s", "1h0m0s", "1h2m5s"]);
 }

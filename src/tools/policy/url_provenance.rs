@@ -1,4 +1,5 @@
-//! Which addresses a conversation has named, besides those that the model has made up.
+//! URL provenance: decides whether a URL originates from the user or a tool result rather than from
+//! the model.
 
 use std::iter::successors;
 
@@ -6,15 +7,15 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What an address in a text begins with.
+/// The URL schemes that are searched for.
 const SCHEMES: [&str; 2] = ["https://", "http://"];
-/// What often follows an address and is no part of it.
-const AFTER: [char; 16] =
+/// Punctuation that often follows a URL without being part of it.
+const TRAILING_PUNCTUATION: [char; 16] =
     ['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '*', '_', '`', '|', '\'', '\u{2019}'];
-/// How many of these signs are looked at.
-const MAX_AFTER: usize = 8;
-/// Signs at which an address may end though it could have them.
-const WITHIN: [char; 6] = [')', ']', '}', '|', '`', '*'];
+/// Maximum number of trailing punctuation characters that are stripped.
+const MAX_TRAILING: usize = 8;
+/// Characters that are valid in a URL but may also end it.
+const POSSIBLE_ENDS: [char; 6] = [')', ']', '}', '|', '`', '*'];
 
 #[derive(Deserialize)]
 struct Message {
@@ -22,61 +23,62 @@ struct Message {
     content: Vec<Value>,
 }
 
-/// Whether somebody else than the model has named an address, in these messages: a user, or the
-/// result of a call, unless the model had written it before. A tool that repeats what it is given
-/// makes no address of the model's a known one.
+/// Returns `true` if the URL originates from a user, or from a tool result before the model wrote
+/// it. A tool that echoes its input therefore does not make a URL of the model trusted.
 ///
-/// `messages` are those of a request, as JSON with commas between them.
+/// `messages` are the messages of a request, as JSON objects separated by commas.
 pub fn is_told(address: &str, messages: &str) -> bool {
-    let Some(address) = plain(address) else { return false };
-    // What cannot be read names nothing.
+    let Some(address) = normalized_url(address) else { return false };
+    // Messages that cannot be parsed contain no URL.
     let messages: Vec<Message> = serde_json::from_str(&format!("[{messages}]")).unwrap_or_default();
     let mut is_own = false;
     for Message { role, content } in &messages {
         for block in content {
-            let speaker = speaker(role, block);
-            if !names(block, &address, &speaker) {
+            let author = author(role, block);
+            if !contains_url(block, &address, &author) {
                 continue;
             }
-            match speaker {
-                Speaker::User => return true,
-                Speaker::Tool if !is_own => return true,
-                Speaker::Tool => {}
-                Speaker::Model => is_own = true,
+            match author {
+                Author::User => return true,
+                Author::Tool if !is_own => return true,
+                Author::Tool => {}
+                Author::Model => is_own = true,
             }
         }
     }
     false
 }
 
-/// Who says what is in a block.
-enum Speaker {
+/// The author of a content block.
+enum Author {
     User,
     Tool,
     Model,
 }
 
-fn speaker(role: &str, block: &Value) -> Speaker {
+fn author(role: &str, block: &Value) -> Author {
     let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
     if kind.ends_with("tool_result") {
-        Speaker::Tool
+        Author::Tool
     } else if role == "user" {
-        Speaker::User
+        Author::User
     } else {
-        Speaker::Model
+        Author::Model
     }
 }
 
-/// Whether an address stands in any text of a block.
-fn names(block: &Value, address: &Url, speaker: &Speaker) -> bool {
-    let is_it = |found: Url| found == *address;
-    // Who writes by hand leaves out how it begins.
-    let is_by_hand = matches!(speaker, Speaker::User);
+/// Returns `true` if any text of the block contains the URL.
+fn contains_url(block: &Value, address: &Url, author: &Author) -> bool {
+    let is_same_url = |found: Url| found == *address;
+    // People often omit the scheme.
+    let is_by_hand = matches!(author, Author::User);
     let mut rest = vec![block];
     while let Some(value) = rest.pop() {
         match value {
-            Value::String(text) if addresses(text).any(is_it) => return true,
-            Value::String(text) if is_by_hand && bare_addresses(text).any(is_it) => return true,
+            Value::String(text) if addresses(text).any(is_same_url) => return true,
+            Value::String(text) if is_by_hand && bare_addresses(text).any(is_same_url) => {
+                return true;
+            }
             Value::Array(items) => rest.extend(items),
             Value::Object(members) => rest.extend(members.values()),
             Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -85,21 +87,22 @@ fn names(block: &Value, address: &Url, speaker: &Speaker) -> bool {
     false
 }
 
-/// The addresses in a text: each to its end, and to where it may end before that.
+/// Returns the URLs in a text. Each occurrence yields several candidates, one for each position at
+/// which the URL may end.
 fn addresses(text: &str) -> impl Iterator<Item = Url> {
     let starts = SCHEMES.iter().flat_map(|scheme| text.match_indices(scheme).map(|(at, _)| at));
     starts.flat_map(|at| {
         let rest = text.get(at..).unwrap_or_default();
-        ends(rest.split(is_end).next().unwrap_or_default()).filter_map(plain)
+        candidates(rest.split(is_end).next().unwrap_or_default()).filter_map(normalized_url)
     })
 }
 
-/// The words of a text that may be addresses without their beginning.
+/// Returns the words of a text that could be URLs without a scheme.
 fn bare_addresses(text: &str) -> impl Iterator<Item = Url> {
     let words = text.split(is_end).filter(|word| word.contains('.') && !word.contains("://"));
     words.flat_map(|word| {
         let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
-        ends(word).filter_map(|end| plain(&format!("https://{end}")))
+        candidates(word).filter_map(|end| normalized_url(&format!("https://{end}")))
     })
 }
 
@@ -107,16 +110,17 @@ fn is_end(c: char) -> bool {
     c.is_whitespace() || c.is_control() || matches!(c, '"' | '<' | '>')
 }
 
-/// An address to its end, and to where it may end before that.
-fn ends(whole: &str) -> impl Iterator<Item = &str> {
-    let within = whole.split(WITHIN).next().unwrap_or_default();
-    [whole, within]
-        .into_iter()
-        .flat_map(|text| successors(Some(text), |text| text.strip_suffix(AFTER)).take(MAX_AFTER))
+/// Returns the prefixes of a text at which a URL may end, beginning with the whole text.
+fn candidates(whole: &str) -> impl Iterator<Item = &str> {
+    let within = whole.split(POSSIBLE_ENDS).next().unwrap_or_default();
+    [whole, within].into_iter().flat_map(|text| {
+        successors(Some(text), |text| text.strip_suffix(TRAILING_PUNCTUATION)).take(MAX_TRAILING)
+    })
 }
 
-/// An address as it is asked for: without what its server is not told, and by TLS.
-fn plain(address: &str) -> Option<Url> {
+/// Parses and normalizes a URL: removes the fragment, which is never sent, and replaces `http` on
+/// the default port with `https`.
+fn normalized_url(address: &str) -> Option<Url> {
     let mut url = Url::parse(address).ok()?;
     url.set_fragment(None);
     if url.scheme() == "http" && url.port().is_none() {
@@ -154,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_found_wherever_it_ends_in_a_text() {
+    fn a_url_is_found_despite_surrounding_punctuation() {
         for said in [
             "https://example.com/a?b=c",
             "Look at https://example.com/a?b=c, please",
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_only_looks_like_one_that_was_named_was_not() {
+    fn a_similar_url_does_not_match() {
         for said in [
             "https://example.com/a?b=cd",
             "https://example.com/a?b=",
@@ -192,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_results_name_addresses_and_the_model_does_not() {
+    fn urls_from_users_and_tool_results_count_and_those_from_the_model_do_not() {
         let own = call(&json!({ "url": PAGE }));
         let cases = [
             (vec![text("user", PAGE), own.clone()], true),
@@ -200,7 +204,7 @@ mod tests {
             (vec![text("user", "hi"), result("example.com/a?b=c"), own.clone()], false),
             (vec![text("user", "hi"), text("assistant", PAGE), own.clone()], false),
             (vec![text("user", "hi"), own.clone()], false),
-            // What comes back is what the model has put in.
+            // The tool echoes its input.
             (vec![text("user", "hi"), call(&json!({ "thought": PAGE })), result(PAGE)], false),
             (vec![text("user", "hi"), text("assistant", PAGE), text("user", PAGE)], true),
             (vec![], false),
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_models_side_has_found_was_found() {
+    fn urls_from_server_side_search_results_count() {
         let block = json!({ "type": "web_search_tool_result", "tool_use_id": "srvtoolu_1",
             "content": [{ "type": "web_search_result", "url": PAGE, "title": "A" }] });
         let message = json!({ "role": "assistant", "content": [block] });
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_history_names_nothing() {
+    fn messages_that_cannot_be_parsed_contain_no_url() {
         assert!(!is_told(PAGE, PAGE));
         assert!(!is_told("no address", "no address"));
     }

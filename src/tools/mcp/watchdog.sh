@@ -1,4 +1,4 @@
-# see leash.rs
+# See watchdog.rs.
 read -r _
 sleep 0.5
 kill -TERM "-$1"
