@@ -1,4 +1,4 @@
-//! The file in which the operator declares tools.
+//! The configuration file of the HTTP endpoint tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::domain::webhook::WebhookSecret;
 use crate::outbound::{AllowedHosts, BadHost, Outbound, Refused};
 use crate::tools::Tool;
 
-/// How long a call may take, in seconds, unless its declaration says otherwise.
+/// The default timeout of a call, in seconds.
 const USUAL_TIMEOUT: u64 = 60;
-/// How long it may take at all.
+/// Maximum timeout of a call, in seconds.
 const MAX_TIMEOUT: u64 = 600;
 
-/// The file.
+/// The content of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Hosts that may be asked wherever they are, and without TLS.
+    /// Hosts that are allowed at any address and without TLS.
     #[serde(default)]
     hosts: Vec<String>,
     tools: Vec<Declaration>,
@@ -46,56 +46,56 @@ fn usual_timeout() -> u64 {
     USUAL_TIMEOUT
 }
 
-/// What a call may do, as far as an endpoint can say it.
+/// The class of a tool in the file.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Class {
     Pure,
-    /// Anything: who says nothing of it is asked about, and its calls are not repeated.
+    /// The tool can have side effects: calls need permission and are not repeated.
     #[default]
     Effect,
 }
 
-/// A file that declares no tools, or wrong ones.
+/// An error in the file.
 #[derive(Debug, thiserror::Error)]
 pub enum BadEndpoints {
-    /// It is not the JSON that it should be.
+    /// The file is not JSON of the expected form.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// A host of the list is none.
+    /// An entry of the host list is not valid.
     #[error("hosts: {0}")]
     Hosts(#[from] BadHost),
-    /// TLS or the resolver did not start.
+    /// The HTTP client could not be built.
     #[error("the HTTP client did not start: {0}")]
     Http(#[from] reqwest::Error),
-    /// One of the tools cannot be had.
+    /// A declaration of a tool is not valid.
     #[error("the tool {name:?}: {cause}")]
     Tool {
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         cause: BadEndpoint,
     },
 }
 
-/// What is wrong with a tool.
+/// The cause of an invalid declaration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEndpoint {
-    /// Its URL is none.
+    /// The URL cannot be parsed.
     #[error("the URL cannot be read")]
     Url,
-    /// Its URL is where nobody may ask.
+    /// The address rules refuse the URL.
     #[error("the URL {0}")]
     Refused(#[from] Refused),
-    /// Its secret is none.
+    /// The secret is not valid.
     #[error("the secret is not `whsec_` and 32 bytes in Base64")]
     Secret,
-    /// It has no time at all, or too much of it.
+    /// The timeout is out of range.
     #[error("timeout_seconds is not 1 to {MAX_TIMEOUT}")]
     Timeout,
 }
 
-/// The tools that a file declares.
+/// Parses the file and returns its tools.
 pub fn endpoints(text: &str) -> Result<Vec<Arc<dyn Tool>>, BadEndpoints> {
     let File { hosts, tools } = serde_json::from_str(text)?;
     let hosts =

@@ -1,4 +1,5 @@
-//! Tools that the operator declares: each call is a request to an endpoint of theirs.
+//! HTTP endpoint tools: the operator declares them, and each call is a request to the operator's
+//! endpoint.
 
 mod declared;
 #[cfg(test)]
@@ -20,12 +21,12 @@ use crate::domain::webhook::WebhookSecret;
 use crate::outbound::{BadBody, Outbound, read_body};
 pub use declared::{BadEndpoints, endpoints};
 
-/// Bytes of an answer that are read.
+/// Maximum size of a response, in bytes.
 const MAX_ANSWER: usize = 1024 * 1024;
-/// Bytes of the answer to a call that failed, as far as the model is told of it.
+/// Maximum size of the response body in an error text, in bytes.
 const MAX_WHY: usize = 2000;
 
-/// A tool behind a URL.
+/// A tool that calls an HTTP endpoint.
 #[derive(Debug)]
 struct Endpoint {
     name: String,
@@ -41,10 +42,13 @@ struct Endpoint {
 impl Endpoint {
     async fn ask(&self, context: &ToolContext, input: &RawValue) -> Result<Output, ToolError> {
         let client = self.outbound.client(&self.url).map_err(|refused| {
-            tracing::error!(tool.name = self.name, "the URL of a tool {refused}");
+            tracing::error!(
+                tool.name = self.name,
+                "endpoint refused: the URL of the tool {refused}"
+            );
             ToolError::Failed("the endpoint cannot be asked".to_owned())
         })?;
-        // The same for a call that is repeated after a crash, and for no other.
+        // Unique per call, and the same when the call is repeated after a crash.
         let key = format!("{}.{}", context.claim.run_id, context.tool_use_id);
         let timestamp = Timestamp::now().as_second();
         let mut request = client
@@ -91,7 +95,7 @@ impl Endpoint {
 
     fn unreachable(&self, error: reqwest::Error) -> ToolError {
         let error = error.without_url();
-        tracing::warn!(tool.name = self.name, %error, "the endpoint of a tool cannot be reached");
+        tracing::warn!(tool.name = self.name, %error, "endpoint of a tool unreachable");
         ToolError::Network("fetch failed: the endpoint cannot be reached".to_owned())
     }
 }

@@ -1,11 +1,11 @@
-//! What a declaration may say.
+//! Tests of the tool declarations.
 
 use serde_json::json;
 
 use super::*;
 
 fn read(hosts: &Value, change: Value) -> Result<Vec<(String, ToolClass, u64)>, String> {
-    // A second test of the same process finds it installed.
+    // Fails if another test of the same process has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut tool = json!({
         "name": "order", "description": "Orders.", "input_schema": { "type": "object" },
@@ -21,7 +21,7 @@ fn read(hosts: &Value, change: Value) -> Result<Vec<(String, ToolClass, u64)>, S
 }
 
 #[test]
-fn a_declaration_that_says_little_is_of_a_tool_with_effects() {
+fn a_minimal_declaration_is_a_tool_with_effects() {
     let usual = read(&json!([]), json!({}));
     assert_eq!(usual.unwrap(), [("order".to_owned(), ToolClass::Effect, 60)]);
     let change = json!({ "class": "pure", "timeout_seconds": 5, "name": "look",
@@ -30,7 +30,7 @@ fn a_declaration_that_says_little_is_of_a_tool_with_effects() {
 }
 
 #[test]
-fn an_endpoint_is_at_a_public_host_or_at_one_that_is_listed() {
+fn an_endpoint_host_must_be_public_or_listed() {
     let at = |hosts: Value, url: &str| read(&hosts, json!({ "url": url }));
     assert!(at(json!(["127.0.0.1:9000"]), "http://127.0.0.1:9000/order").is_ok());
     for (url, expected) in [
@@ -48,7 +48,7 @@ fn an_endpoint_is_at_a_public_host_or_at_one_that_is_listed() {
 }
 
 #[test]
-fn a_wrong_declaration_is_refused_and_no_secret_is_told() {
+fn an_invalid_declaration_is_refused_without_disclosing_secrets() {
     let secret = "the tool \"order\": the secret is not `whsec_` and 32 bytes in Base64";
     let timeout = "the tool \"order\": timeout_seconds is not 1 to 600";
     for (change, expected) in [

@@ -1,6 +1,6 @@
 //! The helper: the process that reads a document. It is the executable of the service.
 //!
-//! Its first stage sets resource limits and executes itself again. The second stage drops access to
+//! The first stage sets resource limits and executes itself again. The second stage drops access to
 //! files, network and other processes, and only then reads the first byte.
 
 use std::io::{self, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! How a call is made, whole or in parts.
+//! Execution of tool calls, as a whole or in two steps: plan and apply.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -12,26 +12,26 @@ use crate::domain::tool_error::ToolErrorType;
 use crate::tools::results::without_nul;
 use crate::tools::{FileChange, Output, ToolContext, ToolError, change};
 
-/// How a call ended, in the words of the model.
+/// The result of a call, as the model receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
-    /// Whether the call failed.
+    /// `true` if the call failed.
     pub is_error: bool,
-    /// Of what type the failure was, if it has one.
+    /// The type of the failure, if it has one.
     pub error_type: Option<ToolErrorType>,
-    /// What is to be stored together with the result.
+    /// Notes to store in the same transaction as the result.
     pub notes: Vec<Note>,
-    /// What the result rests on.
+    /// The sources of the result.
     pub sources: Vec<Source>,
-    /// In what confinement the call ran, if it was a program.
+    /// The name of the sandbox, if the call ran a program.
     pub sandbox: Option<&'static str>,
 }
 
 impl Registry {
-    /// Makes a call. Whatever goes wrong is an answer for the model: an unknown name, an input
-    /// that does not fit, a failure, a panic, a missed deadline.
+    /// Executes a call. Every error is a result for the model: an unknown tool, an invalid
+    /// input, a failure, a panic or a timeout.
     pub async fn call(&self, context: &ToolContext, name: &str, input: &RawValue) -> Answer {
         let Some(entry) = self.entry(name) else { return self.missing(name) };
         if entry.tool.class() == ToolClass::Checkable {
@@ -49,7 +49,7 @@ impl Registry {
         entry.answer(context, result).await
     }
 
-    /// What the sub-agent is to do that a call starts, or why it starts none.
+    /// Returns the task of the sub-agent that a call starts, or the result if it starts none.
     pub async fn task(
         &self,
         context: &ToolContext,
@@ -65,7 +65,8 @@ impl Registry {
         }
     }
 
-    /// What a sub-agent left, or why it left nothing, as the answer to the call that started it.
+    /// Converts the report of a sub-agent, or its failure, into the result of the call that
+    /// started it.
     pub async fn reported(
         &self,
         context: &ToolContext,
@@ -76,7 +77,7 @@ impl Registry {
         entry.answer(context, report.map(Output::from).map_err(ToolError::Failed)).await
     }
 
-    /// Plans the change of one file that a call comes to, or says why there is none.
+    /// Plans the file change of a call, or returns the failed result.
     pub async fn plan(
         &self,
         context: &ToolContext,
@@ -94,7 +95,8 @@ impl Registry {
         }
     }
 
-    /// What a call would change of a file, as a unified diff; none if it changes none.
+    /// Returns the file change of a call as a unified diff, or `None` if the call changes no
+    /// file.
     pub async fn diff(
         &self,
         context: &ToolContext,
@@ -108,7 +110,7 @@ impl Registry {
         change::diff(context, change).await
     }
 
-    /// Makes a change that was planned.
+    /// Applies a planned change.
     pub async fn apply(&self, context: &ToolContext, name: &str, change: FileChange) -> Answer {
         let Some(entry) = self.entry(name) else { return self.missing(name) };
         let wanted = self.wanted(name, &change);
@@ -124,7 +126,7 @@ impl Registry {
         entry.answer(context, made).await
     }
 
-    /// Plans a change by this tool and no other.
+    /// Plans a change with this tool only, without fallback.
     pub(in crate::tools) async fn plan_by(
         &self,
         context: &ToolContext,
@@ -137,7 +139,7 @@ impl Registry {
         }
     }
 
-    /// Does something in the place of this tool, in the time that the tool has.
+    /// Executes `work` with the deadline of this tool.
     pub(in crate::tools) async fn in_time<T>(
         &self,
         context: &ToolContext,
@@ -151,7 +153,7 @@ impl Registry {
     }
 }
 
-/// What the model reads of a call of a tool that it does not have.
+/// Returns the error text for a call of an unknown tool.
 pub fn unknown_tool(name: &str) -> String {
     let error = Value::from(format!("Unknown tool: '{name}'"));
     format!(r#"{{"error":{error}}}"#)

@@ -1,4 +1,4 @@
-//! The tools as the model is told of them, and as people read of them.
+//! Tool definitions for the model, and the tool catalog for people.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,10 +32,10 @@ pub struct CatalogEntry {
 }
 
 impl Registry {
-    /// The definitions for a session: all tools, or those that are named, in their fixed order.
-    /// A name that is not known is given back.
+    /// Returns the tool definitions of a session in their fixed order: all tools, or those in
+    /// `only`. Returns the first unknown name as the error.
     pub fn definitions(&self, only: Option<&[String]>) -> Result<Box<RawValue>, String> {
-        // Looked at once: a server may tell another list at any moment.
+        // Read once, because a server can change its tool list at any time.
         let entries = self.entries();
         let is_known = |name: &&String| entries.iter().any(|entry| entry.tool.name() == *name);
         if let Some(unknown) = only.into_iter().flatten().find(|name| !is_known(name)) {
@@ -49,7 +49,7 @@ impl Registry {
         to_raw_value(&definitions).map_err(|error| error.to_string())
     }
 
-    /// All tools.
+    /// Returns the catalog of all tools.
     pub fn catalog(&self) -> Vec<CatalogEntry> {
         self.entries()
             .iter()

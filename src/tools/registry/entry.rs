@@ -1,4 +1,4 @@
-//! One tool: its input is checked, and neither its panic nor its lack of an end gets further.
+//! One registered tool: validates its input, catches its panics and enforces its deadline.
 
 use std::fmt::Write as _;
 use std::panic::AssertUnwindSafe;
@@ -16,19 +16,19 @@ use crate::tools::results::presentable;
 use crate::tools::schema_work::is_bounded;
 use crate::tools::{FileChange, Output, Tool, ToolContext, ToolError, check_definition};
 
-/// Bytes of a text that says what is wrong with an input and repeats it.
+/// Maximum length of a validation message that quotes the input, in bytes.
 const MAX_PROBLEM: usize = 500;
 
-/// What is said of an input that is not checked.
+/// The message for an input that is too expensive to validate.
 const TOO_MUCH: &str = "takes too much work to be checked against the schema";
 
-/// A tool, and what is made of it once.
+/// A tool with its compiled schema and serialized definition.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) tool: Arc<dyn Tool>,
     schema: Value,
     validator: Validator,
-    /// As the model sees it.
+    /// The definition in model requests.
     pub(super) definition: Box<RawValue>,
 }
 
@@ -40,7 +40,7 @@ struct Definition<'a> {
 }
 
 impl Entry {
-    /// Checks and takes a tool.
+    /// Validates the definition of a tool.
     pub(super) fn new(tool: Arc<dyn Tool>) -> Result<Self, BadTool> {
         let (name, schema) = (tool.name(), tool.input_schema());
         let bad = |cause: String| BadTool::Schema { name: name.to_owned(), cause };
@@ -51,7 +51,7 @@ impl Entry {
         Ok(Self { tool, schema, validator, definition })
     }
 
-    /// What is wrong with an input, and where.
+    /// Returns the validation errors of an input: JSON pointer and message.
     pub(super) fn problems(&self, input: &RawValue) -> Vec<(String, String)> {
         let value: Value = match serde_json::from_str(input.get()) {
             Ok(value) => value,
@@ -64,7 +64,7 @@ impl Entry {
         problems.map(|error| (error.instance_path().to_string(), problem(&error))).collect()
     }
 
-    /// Does a part of a call, and neither a panic nor the lack of an end gets further than here.
+    /// Executes `work` within the deadline. A panic or a timeout becomes an error.
     pub(super) async fn in_time<T>(
         &self,
         context: &ToolContext,
@@ -77,11 +77,11 @@ impl Entry {
         match timeout(deadline, AssertUnwindSafe(work(&context)).catch_unwind()).await {
             Ok(Ok(result)) => result,
             Ok(Err(_panic)) => {
-                tracing::error!(tool.name = name, "a tool panicked");
+                tracing::error!(tool.name = name, "tool panicked");
                 Err(ToolError::Failed(format!("{name} stopped because of a defect of its own")))
             }
             Err(_elapsed) => {
-                // What it does on a thread of its own hears that it is too late.
+                // Stops work that continues on another thread.
                 context.stop.cancel();
                 let seconds = deadline.as_secs();
                 Err(ToolError::Timeout(format!("{name} timed out after {seconds} s")))
@@ -89,7 +89,7 @@ impl Entry {
         }
     }
 
-    /// Plans the change of one file that a call comes to.
+    /// Plans the file change of a call.
     pub(super) async fn plan(
         &self,
         context: &ToolContext,
@@ -102,7 +102,7 @@ impl Entry {
         .await
     }
 
-    /// A result in the words of the model.
+    /// Converts a result into the form that the model receives.
     pub(super) async fn answer(
         &self,
         context: &ToolContext,
@@ -128,7 +128,7 @@ impl Entry {
         }
     }
 
-    /// Refuses an input that does not fit, in the words of the model.
+    /// Validates an input. The error text is for the model.
     pub(super) fn check(&self, input: &RawValue) -> Result<(), ToolError> {
         let name = self.tool.name();
         let value: Value = serde_json::from_str(input.get())
@@ -153,7 +153,7 @@ impl Entry {
     }
 }
 
-/// What is wrong with an input, without the input where that is long.
+/// Returns the message of a validation error, without the input if it is long.
 fn problem(error: &ValidationError<'_>) -> String {
     let text = error.to_string();
     if text.len() > MAX_PROBLEM { error.masked().to_string() } else { text }

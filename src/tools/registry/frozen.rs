@@ -1,4 +1,5 @@
-//! How what servers offer now differs from what a session has of them.
+//! Differences between the tools that a session has stored and the tools that MCP servers offer
+//! now.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -15,18 +16,18 @@ use crate::domain::session::Settings;
 use crate::domain::tool::defined_names;
 use crate::tools::mcp::prefix;
 
-/// How the list of a server differs from what a session has of it, if it does.
+/// The difference between a server's tool list and the stored tools of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerDifference {
     /// The server's name.
     pub server: String,
-    /// The tools that are not as they were.
+    /// The tools that differ.
     pub changes: ListChanges,
-    /// Tells this difference from others; none if there is none.
+    /// The hash that identifies this difference; `None` if the lists are equal.
     pub hash: Option<String>,
 }
 
-/// A definition as the model sees it.
+/// A tool definition in a model request.
 #[derive(Debug, PartialEq, Deserialize)]
 struct Definition {
     name: String,
@@ -37,13 +38,12 @@ struct Definition {
 }
 
 impl Registry {
-    /// Counts the lists that servers have told: as long as it stays, nothing has changed.
+    /// Returns the number of tool list updates. If it is unchanged, no list has changed.
     pub fn lists_told(&self) -> u64 {
         self.served.told.load(Ordering::Acquire)
     }
 
-    /// The names of all tools that those servers offer of which there are some among these
-    /// definitions.
+    /// Returns the names of all tools of those servers that have a tool in these definitions.
     pub fn offered_beside(&self, definitions: &RawValue) -> Vec<String> {
         let lists = self.served.lists.read().unwrap_or_else(PoisonError::into_inner);
         if lists.is_empty() {
@@ -58,8 +58,8 @@ impl Registry {
         beside.flat_map(|(_, list)| list.names().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
-    /// How each server that has told its tools differs from what a session has of it. Servers of
-    /// which the session has no tools are left out.
+    /// Returns the difference for each server with a known tool list. Omits servers of which
+    /// the session has no tools.
     pub fn differences(&self, settings: &Settings) -> Vec<ServerDifference> {
         let lists = self.served.lists.read().unwrap_or_else(PoisonError::into_inner);
         let frozen: Vec<Definition> = serde_json::from_str::<Vec<Value>>(settings.tools.get())

@@ -1,4 +1,4 @@
-//! A list of tools, in the order in which the model sees them.
+//! A list of tools in the order of the model request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::BadTool;
 use super::entry::Entry;
 use crate::tools::Tool;
 
-/// Tools by their names.
+/// An ordered list of tools with an index by name.
 #[derive(Debug, Default)]
 pub(super) struct List {
     entries: Vec<Arc<Entry>>,
@@ -15,7 +15,7 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Checks and takes the tools.
+    /// Validates the definitions of the tools.
     pub(super) fn new(tools: Vec<Arc<dyn Tool>>) -> Result<Self, BadTool> {
         let mut list = Self::default();
         for tool in tools {
@@ -34,17 +34,17 @@ impl List {
         Ok(())
     }
 
-    /// The tool of this name, if there is one.
+    /// Returns the tool of this name, if there is one.
     pub(super) fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
         self.by_name.get(name).and_then(|index| self.entries.get(*index))
     }
 
-    /// Their names, in their order.
+    /// Returns the names in order.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.tool.name())
     }
 
-    /// All of them.
+    /// Returns all tools in order.
     pub(super) fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }

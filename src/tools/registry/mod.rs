@@ -1,4 +1,4 @@
-//! The tools by their names.
+//! The registry of all tools, by name.
 
 mod call;
 mod catalogue;
@@ -24,27 +24,27 @@ pub use catalogue::CatalogEntry;
 pub use frozen::ServerDifference;
 pub use served::ListChanges;
 
-/// A tool that cannot be offered.
+/// An error in the definition of a tool.
 #[derive(Debug, thiserror::Error)]
 pub enum BadTool {
-    /// The model refuses such a name.
+    /// The model API does not permit the name.
     #[error("the tool name {0:?} is not 1 to 64 of a-z, A-Z, 0-9, _ and -")]
     Name(String),
-    /// Two tools of one name.
+    /// Two tools have the same name.
     #[error("there are two tools of the name {0}")]
     Repeated(String),
-    /// The schema is not one.
+    /// The input schema is not valid.
     #[error("the input schema of {name} is not usable: {cause}")]
     Schema {
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         cause: String,
     },
 }
 
 impl BadTool {
-    /// Whether it is the name that is wrong.
+    /// Returns `true` if the name is invalid.
     pub const fn is_name(&self) -> bool {
         match self {
             Self::Name(_) | Self::Repeated(_) => true,
@@ -53,7 +53,7 @@ impl BadTool {
     }
 }
 
-/// The tools of a service, in the order in which the model sees them: its own, then those of
+/// The tools of the service in the order of the model request: built-in tools, then those of MCP
 /// servers.
 #[derive(Debug, Default)]
 pub struct Registry {
@@ -62,18 +62,18 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Checks and takes the tools.
+    /// Creates a registry with these built-in tools.
     pub fn new(tools: Vec<Arc<dyn Tool>>) -> Result<Self, BadTool> {
         Ok(Self { own: List::new(tools)?, served: Served::default() })
     }
 
-    /// Whether there is a tool of this name now.
+    /// Returns `true` if a tool of this name is available now.
     pub fn has(&self, name: &str) -> bool {
         self.entry(name).is_some()
     }
 
-    /// What a tool may do to the world. A tool that is not known does nothing, unless a server may
-    /// come back with it.
+    /// Returns the class of a tool. An unknown tool is [`ToolClass::Pure`], except if its name
+    /// belongs to a configured server, which could offer the tool again.
     pub fn class(&self, name: &str) -> ToolClass {
         match self.entry(name) {
             Some(entry) => entry.tool.class(),
@@ -82,36 +82,37 @@ impl Registry {
         }
     }
 
-    /// How long a tool usually takes; none for one that is not known.
+    /// Returns the usual duration of a tool, or `None` if it is unknown.
     pub fn timing(&self, name: &str) -> Option<ToolTiming> {
         self.entry(name).map(|entry| entry.tool.timing())
     }
 
-    /// Whether calls of a tool may run beside others of their round, which only those may that
-    /// change nothing. A tool that is not known is in nobody's way.
+    /// Returns `true` if calls of a tool may run concurrently with other calls of the same
+    /// round. Only tools without side effects may. Unknown tools may too, because their calls
+    /// do nothing.
     pub fn runs_in_parallel(&self, name: &str) -> bool {
         self.class(name) == ToolClass::Pure
             && self.entry(name).is_none_or(|entry| entry.tool.runs_in_parallel())
     }
 
-    /// The address that a call visits, if the model may have made it up.
+    /// Returns the URL that a call requests, if the URL could originate from the model.
     pub fn visits(&self, name: &str, input: &RawValue) -> Option<String> {
         self.entry(name)?.tool.visits(input)
     }
 
-    /// What the model reads of a failure, in the style of a tool.
+    /// Formats an error text in the style of the tool.
     pub fn error_text(&self, name: &str, text: &str) -> String {
         let style = self.entry(name).map(|entry| entry.tool.error_style());
         style.unwrap_or(ErrorStyle::Plain).told(text)
     }
 
-    /// What is wrong with an input, and where, as a pointer into it; nothing for one that fits.
+    /// Returns the validation errors of an input: JSON pointer and message.
     pub fn input_problems(&self, name: &str, input: &RawValue) -> Vec<(String, String)> {
         let unknown = || vec![(String::new(), format!("there is no {name}"))];
         self.entry(name).map_or_else(unknown, |entry| entry.problems(input))
     }
 
-    /// The tool of this name, if there is one.
+    /// Returns the tool of this name, if there is one.
     pub(in crate::tools) fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.entry(name).map(|entry| Arc::clone(&entry.tool))
     }
@@ -120,7 +121,7 @@ impl Registry {
         self.own.entry(name).map(Arc::clone).or_else(|| self.served.entry(name))
     }
 
-    /// All of them.
+    /// Returns all tools in order.
     fn entries(&self) -> Vec<Arc<Entry>> {
         let mut entries = self.own.entries().to_vec();
         entries.extend(self.served.lists().iter().flat_map(|list| list.entries().to_vec()));

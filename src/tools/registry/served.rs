@@ -1,4 +1,4 @@
-//! The tools of servers, which come and go while the service runs.
+//! The tools of MCP servers. They can change while the service runs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,28 +10,28 @@ use super::{Answer, BadTool, Registry};
 use crate::tools::mcp::prefix;
 use crate::tools::{ErrorStyle, Tool};
 
-/// The tools of servers.
+/// The tool lists of MCP servers.
 #[derive(Debug, Default)]
 pub(super) struct Served {
-    /// The lists by the servers' names; none of a server that has not told one yet.
+    /// The lists by server name; `None` for a server that has not sent one yet.
     pub(super) lists: RwLock<BTreeMap<String, Option<Arc<List>>>>,
-    /// Lists that were told, those that change nothing left out.
+    /// Number of received lists that changed something.
     pub(super) told: AtomicU64,
 }
 
-/// How a list differs from the one before, by the names of the tools.
+/// The differences between two tool lists, by tool name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListChanges {
-    /// Tools that were not there.
+    /// Tools that only the new list has.
     pub added: Vec<String>,
-    /// Tools that are there no more.
+    /// Tools that only the old list has.
     pub removed: Vec<String>,
-    /// Tools whose definitions are others.
+    /// Tools whose definitions differ.
     pub altered: Vec<String>,
 }
 
 impl ListChanges {
-    /// Whether it differs at all.
+    /// Returns `true` if the lists differ.
     pub fn are_any(&self) -> bool {
         let Self { added, removed, altered } = self;
         [added, removed, altered].iter().any(|names| !names.is_empty())
@@ -60,13 +60,13 @@ impl Served {
         self.lists().into_iter().find_map(|list| list.entry(name).map(Arc::clone))
     }
 
-    /// The lists that there are, in the order of the servers' names.
+    /// Returns the known lists in the order of the server names.
     pub(super) fn lists(&self) -> Vec<Arc<List>> {
         let lists = self.lists.read().unwrap_or_else(PoisonError::into_inner);
         lists.values().flatten().map(Arc::clone).collect()
     }
 
-    /// The server whose tool this would be.
+    /// Returns the configured server to which this tool name belongs.
     fn server_of(&self, name: &str) -> Option<String> {
         let lists = self.lists.read().unwrap_or_else(PoisonError::into_inner);
         lists.keys().find(|server| name.starts_with(&prefix(server))).cloned()
@@ -74,14 +74,14 @@ impl Served {
 }
 
 impl Registry {
-    /// Says that there is a server of this name, whose tools will be told.
+    /// Registers the name of a server before its tool list is known.
     pub(in crate::tools) fn expect_server(&self, server: &str) {
         let mut lists = self.served.lists.write().unwrap_or_else(PoisonError::into_inner);
         lists.entry(server.to_owned()).or_default();
     }
 
-    /// Puts these in the place of the tools that a server had, and says how they differ; nothing if
-    /// it had none yet. Those of a server that goes away stay until it tells others.
+    /// Replaces the tools of a server. Returns the differences, or `None` for its first list.
+    /// The tools of a disconnected server stay until it sends a new list.
     pub(in crate::tools) fn serve(
         &self,
         server: &str,
@@ -97,9 +97,9 @@ impl Registry {
         Ok(changes)
     }
 
-    /// What the model reads of a tool that a server is to have and does not offer now; none of any
-    /// other name. Such a tool may be there a moment later, so nobody takes it for one that is
-    /// harmless because it does not exist.
+    /// Returns the error text for a tool that belongs to a configured server but is not
+    /// available now, or `None` for any other name. Such a tool can become available at any
+    /// time, so it is not treated as a nonexistent tool, whose calls are harmless.
     pub fn absent(&self, name: &str) -> Option<String> {
         if self.entry(name).is_some() {
             return None;
@@ -108,7 +108,7 @@ impl Registry {
         Some(ErrorStyle::Plain.told(&format!("the tool server {server} does not offer {name} now")))
     }
 
-    /// The answer to a call of a tool that is not there.
+    /// Returns the result of a call of a tool that is not available.
     pub(super) fn missing(&self, name: &str) -> Answer {
         let text = self.absent(name).unwrap_or_else(|| super::unknown_tool(name));
         let (notes, sources) = (Vec::new(), Vec::new());

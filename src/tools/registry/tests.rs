@@ -1,4 +1,4 @@
-//! A call always has an answer, and the model always sees the same definitions.
+//! Tests: every call has a result, and the definitions for the model are stable.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ fn success(text: &str) -> Answer {
 }
 
 #[test]
-fn every_tool_is_described_and_has_a_valid_schema() {
+fn every_tool_has_a_description_and_a_valid_schema() {
     for entry in registry().catalog() {
         assert!(entry.description.contains('.'), "{}", entry.name);
         assert!(jsonschema::meta::is_valid(&entry.input_schema), "{}", entry.name);
@@ -98,7 +98,7 @@ fn definitions_are_the_same_bytes_every_time() {
 }
 
 #[test]
-fn what_is_optional_is_not_required_and_says_its_default() {
+fn optional_fields_are_not_required_and_state_their_default() {
     let catalog = registry().catalog();
     let read_file = catalog.iter().find(|entry| entry.name == "read_file").unwrap();
     assert_eq!(read_file.input_schema["required"], json!(["path"]));
@@ -106,26 +106,26 @@ fn what_is_optional_is_not_required_and_says_its_default() {
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_an_answer() {
+async fn an_unknown_tool_is_an_error_result() {
     assert_eq!(call("x", json!({})).await, error(r#"{"error":"Unknown tool: 'x'"}"#));
 }
 
 #[tokio::test]
-async fn a_missing_field_is_named_and_the_tool_is_not_called() {
+async fn an_input_without_a_required_field_is_refused_before_the_call() {
     let answer = call("misbehave", json!({ "number": 1 })).await;
     let expected = r#"Error: invalid input for misbehave: "manner" is a required property"#;
     assert_eq!(answer, error_of(ToolErrorType::ValidationError, expected));
 }
 
 #[tokio::test]
-async fn a_wrong_type_is_named_with_its_place() {
+async fn the_error_for_a_wrong_type_contains_the_json_pointer() {
     let answer = call("misbehave", json!({ "manner": 3 })).await;
     let expected = r#"Error: invalid input for misbehave: 3 is not of type "string" at /manner"#;
     assert_eq!(answer, error_of(ToolErrorType::ValidationError, expected));
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_long_input_is_told_without_it() {
+async fn the_error_for_a_long_input_does_not_repeat_the_input() {
     let answer = call("misbehave", json!({ "manner": ["x".repeat(2 * MAX_RESULT)] })).await;
     let expected =
         r#"Error: invalid input for misbehave: value is not of type "string" at /manner"#;
@@ -136,7 +136,7 @@ async fn what_is_wrong_with_a_long_input_is_told_without_it() {
 }
 
 #[tokio::test]
-async fn an_error_that_is_cut_keeps_its_tags() {
+async fn a_truncated_error_keeps_its_tags() {
     let answer = call("Read", json!({ "file_path": "x".repeat(2 * MAX_RESULT) })).await;
     let (start, end) = ("<tool_use_error>xxx", "]</tool_use_error>");
     assert!(answer.text.starts_with(start) && answer.text.ends_with(end), "{:?}", {
@@ -146,7 +146,7 @@ async fn an_error_that_is_cut_keeps_its_tags() {
 }
 
 #[tokio::test]
-async fn an_input_that_was_not_json_is_told_so() {
+async fn an_input_that_is_not_json_is_refused() {
     let answer = call("misbehave", json!({ "INVALID_JSON": "{\"a" })).await;
     let expected = "Error: the input for misbehave is not valid JSON";
     assert_eq!(answer, error_of(ToolErrorType::ValidationError, expected));
@@ -158,13 +158,13 @@ async fn an_optional_field_gets_its_default_and_a_struct_arrives_as_json() {
 }
 
 #[tokio::test]
-async fn a_panic_is_an_answer() {
+async fn a_panic_is_an_error_result() {
     let expected = "Error: misbehave stopped because of a defect of its own";
     assert_eq!(call("misbehave", json!({ "manner": "panic" })).await, error(expected));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_hangs_is_ended_at_its_deadline() {
+async fn a_hanging_tool_is_stopped_at_its_deadline() {
     let started = tokio::time::Instant::now();
     let expected = "Error: misbehave timed out after 2 s";
     let expected = error_of(ToolErrorType::Timeout, expected);
@@ -178,7 +178,7 @@ async fn a_nul_becomes_the_replacement_character() {
 }
 
 #[tokio::test]
-async fn a_flood_is_cut_between_characters_and_kept_whole_in_a_file() {
+async fn a_long_result_is_truncated_and_saved_whole_in_a_file() {
     let folder = TempDir::new().unwrap();
     let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
     let input = to_raw_value(&json!({ "manner": "flood" })).unwrap();
@@ -193,7 +193,7 @@ async fn a_flood_is_cut_between_characters_and_kept_whole_in_a_file() {
 }
 
 #[tokio::test]
-async fn a_time_zone_that_does_not_exist_is_an_error() {
+async fn an_unknown_time_zone_is_an_error() {
     let expected = "Error: \"Mars/Base\" is not a time zone; use a name such as Europe/Oslo";
     let expected = error_of(ToolErrorType::ValidationError, expected);
     assert_eq!(call("get_time", json!({ "timezone": "Mars/Base" })).await, expected);
@@ -202,7 +202,7 @@ async fn a_time_zone_that_does_not_exist_is_an_error() {
 }
 
 #[test]
-fn two_tools_of_one_name_are_refused() {
+fn two_tools_with_the_same_name_are_rejected() {
     let twice: Vec<Arc<dyn Tool>> = vec![Arc::new(Typed(Misbehave)), Arc::new(Typed(Misbehave))];
     assert!(matches!(Registry::new(twice), Err(BadTool::Repeated(name)) if name == "misbehave"));
 }

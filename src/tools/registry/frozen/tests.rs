@@ -1,9 +1,9 @@
-//! What a session has stays, and it is found out what a server would give it now.
+//! Tests of the differences between a session's stored tools and a server's current tools.
 
 use super::super::served::tests::{registry, tool};
 use super::*;
 
-/// A session that has these tools of those that there are.
+/// Returns the settings of a session with these tools of the registry.
 fn settings(registry: &Registry, names: &[&str]) -> Settings {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let tools = registry.definitions(Some(&names)).unwrap();
@@ -17,7 +17,7 @@ fn only(registry: &Registry, settings: &Settings) -> ServerDifference {
 }
 
 #[test]
-fn a_session_has_what_its_server_offers_until_the_server_offers_something_else() {
+fn a_changed_server_list_differs_from_the_stored_tools() {
     let registry = registry();
     registry.serve("s", vec![tool::<0>(), tool::<1>()]).unwrap();
     let both = settings(&registry, &["mcp__s__a", "mcp__s__b"]);
@@ -35,7 +35,7 @@ fn a_session_has_what_its_server_offers_until_the_server_offers_something_else()
 }
 
 #[test]
-fn a_tool_is_new_only_if_the_session_could_not_have_had_it() {
+fn only_tools_that_were_not_offered_at_creation_are_new() {
     let registry = registry();
     registry.serve("s", vec![tool::<1>()]).unwrap();
     let young = settings(&registry, &["mcp__s__b"]);
@@ -45,13 +45,13 @@ fn a_tool_is_new_only_if_the_session_could_not_have_had_it() {
     assert_eq!(only(&registry, &young).changes, changes);
     let picky = settings(&registry, &["mcp__s__b"]);
     assert_eq!(only(&registry, &picky).hash, None);
-    // What it did not want is nothing to it.
+    // A tool that was offered at creation and not chosen is not new.
     registry.serve("s", vec![tool::<1>()]).unwrap();
     assert_eq!(only(&registry, &picky).hash, None);
 }
 
 #[test]
-fn a_second_change_of_one_tool_is_another_difference() {
+fn a_second_change_of_a_tool_changes_the_hash() {
     let registry = registry();
     registry.serve("s", vec![tool::<2>()]).unwrap();
     let session = settings(&registry, &["mcp__s__b"]);
@@ -65,7 +65,7 @@ fn a_second_change_of_one_tool_is_another_difference() {
 }
 
 #[test]
-fn a_session_without_tools_of_servers_is_told_nothing() {
+fn a_session_without_server_tools_has_no_differences() {
     let registry = registry();
     registry.serve("s", vec![tool::<0>()]).unwrap();
     let session = settings(&registry, &[]);
@@ -79,7 +79,7 @@ fn a_session_without_tools_of_servers_is_told_nothing() {
 }
 
 #[test]
-fn lists_that_change_are_counted() {
+fn changed_lists_are_counted() {
     let registry = registry();
     assert_eq!(registry.lists_told(), 0);
     registry.serve("s", vec![tool::<0>()]).unwrap();

@@ -1,10 +1,10 @@
-//! Lists of servers come and go, and what is gone is never taken for harmless.
+//! Tests of changing server lists. A tool that is unavailable is never treated as harmless.
 
 use super::*;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::{Output, ToolContext, ToolError, Typed, TypedTool};
 
-/// Tools that only read; the last two have one name.
+/// Read-only tools; the last two have the same name.
 #[derive(Debug)]
 struct Served<const INDEX: usize>;
 
@@ -34,7 +34,7 @@ pub(in crate::tools::registry) fn registry() -> Registry {
 }
 
 #[test]
-fn a_list_takes_the_place_of_the_one_before_and_it_is_told_how_they_differ() {
+fn a_new_list_replaces_the_old_one_and_the_changes_are_returned() {
     let registry = registry();
     assert_eq!(registry.serve("s", vec![tool::<0>(), tool::<1>()]).unwrap(), None);
     let same = registry.serve("s", vec![tool::<1>(), tool::<0>()]).unwrap().unwrap();
@@ -48,7 +48,7 @@ fn a_list_takes_the_place_of_the_one_before_and_it_is_told_how_they_differ() {
 }
 
 #[test]
-fn a_list_with_a_name_twice_changes_nothing() {
+fn a_list_with_a_repeated_name_is_rejected() {
     let registry = registry();
     registry.serve("s", vec![tool::<0>()]).unwrap();
     let refused = registry.serve("s", vec![tool::<1>(), tool::<2>()]);
@@ -58,7 +58,7 @@ fn a_list_with_a_name_twice_changes_nothing() {
 }
 
 #[test]
-fn a_tool_that_a_server_may_come_back_with_is_one_with_effects() {
+fn an_unavailable_server_tool_counts_as_a_tool_with_effects() {
     let registry = registry();
     let classes = |registry: &Registry| {
         ["mcp__s__a", "mcp__other__a", "a"].map(|name| {
