@@ -1,9 +1,9 @@
-//! Which addresses belong to everybody's network.
+//! Classification of IP addresses as public or special-purpose.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one of the public network: what is left when all that the registries of
-/// special addresses (RFC 6890) name is taken away, in every spelling.
+/// Returns `true` if an address is public: not in the special-purpose registries (RFC 6890), also
+/// when it is embedded in an IPv6 address.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -27,7 +27,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
-        // An IPv4 address in the clothes of NAT64.
+        // NAT64: an embedded IPv4 address.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             let [a, b] = high.to_be_bytes();
             let [c, d] = low.to_be_bytes();
@@ -35,8 +35,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         }
         // Teredo, ORCHID and other protocols; documentation; 6to4.
         [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..=0xfff, ..] => false,
-        // All that was ever given out. The rest is loopback, mapped IPv4, private, link-local,
-        // multicast, or nothing yet.
+        // Global unicast. The rest is loopback, IPv4-mapped, private, link-local, multicast or
+        // unassigned.
         [0x2000..=0x3fff, ..] => true,
         _ => false,
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_everybodys_network_are_public() {
+    fn global_addresses_are_public() {
         for text in [
             "1.1.1.1",
             "8.8.8.8",
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn special_addresses_are_not_however_they_are_written() {
+    fn special_purpose_addresses_are_not_public() {
         for text in [
             "0.0.0.0",
             "0.255.255.255",

@@ -1,4 +1,4 @@
-//! Bodies of answers, within a bound that holds for what is compressed and for what it comes to.
+//! Response bodies with a size limit that applies before and after decompression.
 
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -8,24 +8,24 @@ use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_with_limit};
 use reqwest::Response;
 use reqwest::header::CONTENT_ENCODING;
 
-/// Bytes that are decompressed at a time.
+/// Size of the decompression buffer, in bytes.
 const BUFFER: usize = 16 * 1024;
 
-/// Why the body of an answer was not read.
+/// The cause of an unreadable response body.
 #[derive(Debug, thiserror::Error)]
 pub enum BadBody {
-    /// There is more of it than anybody wants.
+    /// The body exceeds the size limit.
     #[error("the body is longer than {0} bytes")]
     Large(usize),
-    /// It is compressed in a way that was not asked for, or not well.
+    /// The encoding was not requested, or the compressed data is not valid.
     #[error("the body cannot be decompressed")]
     Compressed,
-    /// It broke off.
+    /// The connection failed before the end of the body.
     #[error("the body broke off: {0}")]
     Broken(reqwest::Error),
 }
 
-/// Reads the body of an answer, decompressed.
+/// Reads and decompresses the body of a response.
 pub async fn read_body(mut response: Response, max: usize) -> Result<Vec<u8>, BadBody> {
     let encoding = response.headers().get(CONTENT_ENCODING).map(|value| value.as_bytes().to_vec());
     let mut body = Vec::new();
@@ -48,7 +48,7 @@ fn broken(error: reqwest::Error) -> BadBody {
     BadBody::Broken(error.without_url())
 }
 
-/// The one member of a gzip file (RFC 1952).
+/// Decompresses a gzip file with one member (RFC 1952).
 fn gunzip(file: &[u8], max: usize) -> Result<Vec<u8>, BadBody> {
     let deflated = after_header(file).ok_or(BadBody::Compressed)?;
     decompress_to_vec_with_limit(deflated, max).map_err(|error| {
@@ -64,7 +64,7 @@ fn after_header(file: &[u8]) -> Option<&[u8]> {
         let (length, after) = rest.split_first_chunk()?;
         rest = after.get(usize::from(u16::from_le_bytes(*length))..)?;
     }
-    // A name and a comment, each with a NUL at its end.
+    // The file name and the comment, each terminated by a NUL.
     for flag in [8, 16] {
         if flags & flag != 0 {
             let end = rest.iter().position(|byte| *byte == 0)?;
@@ -74,7 +74,7 @@ fn after_header(file: &[u8]) -> Option<&[u8]> {
     if flags & 2 != 0 { rest.get(2..) } else { Some(rest) }
 }
 
-/// A Brotli stream (RFC 7932), whose window is 16 MiB at most.
+/// Decompresses a Brotli stream (RFC 7932) with a window of at most 16 MiB.
 fn unbrotli(stream: &[u8], max: usize) -> Result<Vec<u8>, BadBody> {
     let mut text = Vec::new();
     let decompressor = Decompressor::new(stream, BUFFER);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gzip_file_is_read_whatever_its_header_has() {
+    fn gzip_headers_with_optional_fields_are_accepted() {
         let fields = [b"\x03\x00abc".as_slice(), b"name\0", b"comment\0", b"\x12\x34"].concat();
         for file in [gzip(0, b"", b"page"), gzip(2 | 4 | 8 | 16, &fields, b"page")] {
             assert_eq!(gunzip(&file, 4).unwrap(), b"page");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_file_does_not_become_a_large_page() {
+    fn a_gzip_bomb_is_refused() {
         let bomb = gzip(0, b"", &vec![0; 1_000_000]);
         assert!(bomb.len() < 2000);
         assert!(matches!(gunzip(&bomb, 999_999), Err(BadBody::Large(999_999))));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brotli_stream_is_read_up_to_the_bound() {
+    fn a_brotli_stream_is_decompressed_up_to_the_limit() {
         assert_eq!(unbrotli(&brotli(b"page"), 4).unwrap(), b"page");
         assert_eq!(unbrotli(&brotli(b""), 4).unwrap(), b"");
         let bomb = brotli(&vec![0; 10_000_000]);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_brotli_stream_is_refused() {
+    fn invalid_brotli_streams_are_refused() {
         let cut = &brotli(b"a page of some length")[..12];
         for stream in [b"".as_slice(), b"page", cut] {
             assert!(matches!(unbrotli(stream, 100), Err(BadBody::Compressed)), "{stream:?}");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_gzip_file_is_refused() {
+    fn invalid_gzip_files_are_refused() {
         let cut = &gzip(0, b"", b"a page of some length")[..20];
         for file in [b"".as_slice(), b"page", &gzip(8, b"", b"page")[..10], cut] {
             assert!(matches!(gunzip(file, 100), Err(BadBody::Compressed)), "{file:?}");

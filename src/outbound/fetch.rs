@@ -1,4 +1,4 @@
-//! Pages that somebody else names, and wherever they lead on to.
+//! Requests for untrusted URLs, with validation of every redirect.
 
 use std::time::Duration;
 
@@ -9,84 +9,84 @@ use tokio::time::timeout;
 use super::body::{BadBody, read_body};
 use super::{Outbound, Reach, Refused};
 
-/// How often a page may lead on to another.
+/// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
-/// Bytes of a page, also after it was decompressed.
+/// Maximum size of a page, in bytes, before and after decompression.
 pub const MAX_PAGE: usize = 5 * 1024 * 1024;
-/// How long a page may take, with all that leads to it.
+/// Timeout of a page, including its redirects.
 pub const PAGE_TIMEOUT: Duration = Duration::from_secs(20);
-/// What is read, the best first.
-const WANTED: &str = "text/html, application/xhtml+xml;q=0.9, text/*;q=0.8, application/json;q=0.8, \
+/// The `Accept` header.
+const ACCEPTED: &str = "text/html, application/xhtml+xml;q=0.9, text/*;q=0.8, application/json;q=0.8, \
     */*;q=0.1";
 
-/// A page as it came.
+/// A fetched page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// Where it was in the end.
+    /// The URL after all redirects.
     pub url: Url,
-    /// What its server calls it.
+    /// The `Content-Type` header.
     pub content_type: Option<String>,
-    /// The whole of it.
+    /// The decompressed body.
     pub body: Vec<u8>,
 }
 
-/// Why there is no page.
+/// The cause of a failed request for a page.
 #[derive(Debug, thiserror::Error)]
 pub enum NoPage {
-    /// It is where nobody may ask.
+    /// The address rules refuse the URL.
     #[error("the URL {0}")]
     Refused(#[from] Refused),
-    /// Other ports of the public network are not for pages.
+    /// The URL of a public host has a port other than the default.
     #[error("the URL names a port")]
     Port,
-    /// One page leads to the next without end.
+    /// There were too many redirects.
     #[error("there were more than {MAX_REDIRECTS} redirects")]
     Redirects,
-    /// It leads nowhere.
+    /// A redirect has no valid `Location` header.
     #[error("a redirect names no URL")]
     Location,
-    /// Nobody answered.
+    /// The connection or the request failed.
     #[error("the host cannot be reached: {0}")]
     Unreachable(reqwest::Error),
-    /// It took too long.
+    /// The timeout has passed.
     #[error("there was no whole answer in time")]
     Slow,
-    /// It is not there, or not for us.
+    /// The response has an error status.
     #[error("the answer has the status {0}")]
     Status(u16),
-    /// It could not be read.
+    /// The body could not be read.
     #[error(transparent)]
     Body(#[from] BadBody),
 }
 
 impl Outbound {
-    /// Asks for a page, and follows where it leads. Each step is looked at like the first one.
+    /// Requests a page and follows redirects. Every URL is validated like the first one.
     pub async fn page(&self, url: Url) -> Result<Page, NoPage> {
         timeout(PAGE_TIMEOUT, self.follow(url)).await.unwrap_or(Err(NoPage::Slow))
     }
 
     async fn follow(&self, mut url: Url) -> Result<Page, NoPage> {
-        let mut came_by = Reach::Listed;
+        let mut previous_reach = Reach::Listed;
         for _ in 0..=MAX_REDIRECTS {
-            let (place, reach) = self.place(url)?;
-            // No stranger says what is asked of hosts that the operator has listed.
-            if (came_by, reach) == (Reach::Public, Reach::Listed) {
+            let (target, reach) = self.normalized(url)?;
+            // A public host must not redirect requests to hosts that the operator listed.
+            if (previous_reach, reach) == (Reach::Public, Reach::Listed) {
                 return Err(Refused::Host.into());
             }
-            let request = self.client_by(reach).get(place.clone());
-            let request = request.header(ACCEPT, WANTED).header(ACCEPT_ENCODING, "gzip, br");
-            let response = request.send().await.map_err(unanswered)?;
-            match redirect(&response, &place)? {
-                Some(next) => (url, came_by) = (next, reach),
-                None => return read(response, place).await,
+            let request = self.client_by(reach).get(target.clone());
+            let request = request.header(ACCEPT, ACCEPTED).header(ACCEPT_ENCODING, "gzip, br");
+            let response = request.send().await.map_err(request_error)?;
+            match redirect(&response, &target)? {
+                Some(next) => (url, previous_reach) = (next, reach),
+                None => return read(response, target).await,
             }
         }
         Err(NoPage::Redirects)
     }
 
-    /// Where a page is asked for: without a fragment, which is for its reader, and by TLS unless
-    /// the operator has listed its host.
-    fn place(&self, mut url: Url) -> Result<(Url, Reach), NoPage> {
+    /// Normalizes the URL of a page: removes the fragment, which is never sent, and replaces `http`
+    /// with `https` unless the operator listed the host.
+    fn normalized(&self, mut url: Url) -> Result<(Url, Reach), NoPage> {
         url.set_fragment(None);
         let is_plain = url.scheme() == "http" && url.port().is_none();
         if is_plain && self.hosts.reach(&url) != Ok(Reach::Listed) {
@@ -100,7 +100,7 @@ impl Outbound {
     }
 }
 
-fn unanswered(error: reqwest::Error) -> NoPage {
+fn request_error(error: reqwest::Error) -> NoPage {
     if error.is_timeout() { NoPage::Slow } else { NoPage::Unreachable(error.without_url()) }
 }
 
@@ -127,17 +127,17 @@ mod tests {
     use super::*;
     use crate::outbound::AllowedHosts;
 
-    fn place(url: &str) -> Result<String, String> {
-        // A second test of the same process finds it installed.
+    fn normalized(url: &str) -> Result<String, String> {
+        // Fails if another test of the same process has installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let hosts = AllowedHosts::parse(["public", "wiki.internal", "127.0.0.1:9000"]).unwrap();
         let outbound = Outbound::new(hosts, PAGE_TIMEOUT).unwrap();
-        let place = outbound.place(url.parse().unwrap());
+        let place = outbound.normalized(url.parse().unwrap());
         place.map(|(url, _)| url.into()).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn a_page_is_asked_for_by_tls_and_without_its_fragment() {
+    fn a_page_is_requested_with_tls_and_without_fragment() {
         for (url, expected) in [
             ("http://example.com/a?b#c", "https://example.com/a?b"),
             ("http://example.com:80/", "https://example.com/"),
@@ -146,12 +146,12 @@ mod tests {
             ("http://wiki.internal:8080/", "http://wiki.internal:8080/"),
             ("http://127.0.0.1:9000/", "http://127.0.0.1:9000/"),
         ] {
-            assert_eq!(place(url).as_deref(), Ok(expected), "{url}");
+            assert_eq!(normalized(url).as_deref(), Ok(expected), "{url}");
         }
     }
 
     #[test]
-    fn other_ports_and_addresses_are_for_hosts_that_are_listed() {
+    fn other_ports_and_addresses_are_refused_for_hosts_that_are_not_listed() {
         for (url, expected) in [
             ("http://example.com:8080/", "the URL is not an https URL"),
             ("https://example.com:8443/", "the URL names a port"),
@@ -161,12 +161,12 @@ mod tests {
             ("http://me@example.com/", "the URL has a user name or a password"),
             ("ftp://example.com/", "the URL is not an http or https URL"),
         ] {
-            assert_eq!(place(url), Err(expected.to_owned()), "{url}");
+            assert_eq!(normalized(url), Err(expected.to_owned()), "{url}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_that_never_answers_is_given_up() {
+    async fn a_silent_host_is_a_timeout() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = silent.local_addr().unwrap().to_string();

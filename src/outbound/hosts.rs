@@ -1,4 +1,4 @@
-//! Which hosts the operator lets others name.
+//! The hosts that the operator allows in URLs from callers and the model.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -7,62 +7,62 @@ use reqwest::Url;
 
 use super::is_public;
 
-/// The word for every host of the public network.
+/// The entry that allows every public host.
 const PUBLIC: &str = "public";
 
-/// What the operator allows: nothing, unless they say so.
+/// The allowed hosts. The default allows none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts {
     allows_public: bool,
     listed: Vec<Listed>,
 }
 
-/// A host by its name or address, and its port if only one is meant.
+/// A host name or address, and a port if the entry is limited to one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Listed {
     host: String,
     port: Option<u16>,
 }
 
-/// A text that names no host.
+/// An entry that is not a valid host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither `public` nor a host, with or without a port")]
 pub struct BadHost(String);
 
-/// How a host may be asked.
+/// The conditions under which a host may be requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// As the operator has listed it, wherever it is, with or without TLS.
+    /// The operator listed the host: any address, with or without TLS.
     Listed,
-    /// At public addresses, with TLS.
+    /// Public addresses only, with TLS.
     Public,
 }
 
-/// Why a URL may not be asked.
+/// The reason that a URL is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Only these two are spoken.
+    /// The scheme is not supported.
     #[error("is not an http or https URL")]
     Scheme,
-    /// They would stand in logs and lists.
+    /// The URL has credentials, which would appear in logs and lists.
     #[error("has a user name or a password")]
     Credentials,
-    /// Nobody would ever see it.
+    /// The URL has a fragment, which is never sent.
     #[error("has a fragment")]
     Fragment,
-    /// It is open to everybody on the way.
+    /// The connection would not be encrypted.
     #[error("is not an https URL")]
     Plain,
-    /// The operator has not listed it.
+    /// The operator does not allow the host.
     #[error("is at a host that the operator does not allow")]
     Host,
-    /// It belongs to a network that is not everybody's.
+    /// The address is not public.
     #[error("is at an address that is not public")]
     Address,
 }
 
 impl AllowedHosts {
-    /// What a list of hosts allows.
+    /// Parses a list of allowed hosts.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, BadHost> {
         let mut hosts = Self::default();
         for text in texts {
@@ -75,7 +75,8 @@ impl AllowedHosts {
         Ok(hosts)
     }
 
-    /// How a URL may be asked, if it may. What its name resolves to is looked at when it is asked.
+    /// Returns the conditions under which a URL may be requested. The addresses of a host name are
+    /// checked when a connection is made.
     pub fn reach(&self, url: &Url) -> Result<Reach, Refused> {
         if !["http", "https"].contains(&url.scheme()) {
             return Err(Refused::Scheme);
@@ -96,7 +97,7 @@ impl AllowedHosts {
         if url.scheme() != "https" {
             return Err(Refused::Plain);
         }
-        // A URL has one spelling for each address, whatever it was written as.
+        // `Url` normalizes every notation of an address.
         let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
         if address.is_some_and(|address| !is_public(address)) {
             return Err(Refused::Address);
@@ -116,8 +117,7 @@ impl FromStr for Listed {
 
     fn from_str(text: &str) -> Result<Self, BadHost> {
         let bad = || BadHost(text.to_owned());
-        // As a part of a URL it gets the spelling that hosts of URLs have. The port of the scheme
-        // is not told there.
+        // Parsing it as a part of a URL normalizes the host. `Url::port` omits the default port.
         let url: Url = format!("http://{text}").parse().map_err(|_| bad())?;
         let host = url.host_str().ok_or_else(bad)?.to_owned();
         let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
@@ -139,12 +139,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_allowed_unless_somebody_says_so() {
+    fn no_host_is_allowed_by_default() {
         assert_eq!(reach(&[], "https://example.com/hook"), Err(Refused::Host));
     }
 
     #[test]
-    fn a_listed_host_may_be_asked_wherever_it_is() {
+    fn a_listed_host_is_allowed_at_any_address() {
         let hosts = ["hooks.internal", "127.0.0.1:9000", "[::1]:80", "Example.COM:443"];
         for url in [
             "http://hooks.internal/a?b=c",
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_the_public_network_is_allowed_by_one_word_and_with_tls_only() {
+    fn the_entry_public_allows_public_hosts_with_tls_only() {
         for (url, expected) in [
             ("https://example.com/hook", Ok(Reach::Public)),
             ("https://1.1.1.1/", Ok(Reach::Public)),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_webhook_should_have_is_refused_even_at_a_listed_host() {
+    fn credentials_and_fragments_are_refused_even_for_a_listed_host() {
         for (url, expected) in [
             ("ftp://a.internal/", Refused::Scheme),
             ("http://me@a.internal/", Refused::Credentials),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_anything_but_hosts_is_refused() {
+    fn entries_that_are_not_hosts_are_rejected() {
         for text in ["", "http://a", "a/b", "a/", "me@a", "a:b", "a?b", "a#b", "a b", "a:70000"] {
             let expected = BadHost(text.to_owned());
             assert_eq!(AllowedHosts::parse([text]), Err(expected), "{text}");

@@ -1,5 +1,5 @@
-//! Requests to hosts that somebody else than the operator names: which may be asked, and a client
-//! that asks no other, whatever a name resolves to at that moment.
+//! Requests to URLs from callers and the model: the rules for allowed hosts, and HTTP clients that
+//! enforce them at connection time, after name resolution (protection against SSRF).
 
 mod address;
 mod body;
@@ -18,25 +18,25 @@ pub use fetch::{MAX_PAGE, NoPage, PAGE_TIMEOUT, Page};
 pub use hosts::{AllowedHosts, BadHost, Reach, Refused};
 use resolver::PublicOnly;
 
-/// Clients for hosts that somebody else names.
+/// HTTP clients for untrusted URLs.
 #[derive(Debug, Clone)]
 pub struct Outbound {
     hosts: AllowedHosts,
-    /// For hosts that the operator has listed.
+    /// The client for hosts that the operator listed.
     listed: Client,
-    /// For all others.
+    /// The client for all other hosts.
     public: Client,
 }
 
 impl Outbound {
-    /// Clients that ask the hosts that are allowed. An answer that takes longer is given up.
-    /// Redirects are not followed: whoever follows one has to look at the new address first.
+    /// Creates clients with these rules and this timeout per request. The clients do not follow
+    /// redirects, because the caller must validate the new URL first.
     pub fn new(hosts: AllowedHosts, timeout: Duration) -> reqwest::Result<Self> {
         let builder = || {
             Client::builder()
                 .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
                 .redirect(Policy::none())
-                // A proxy would resolve names in our place.
+                // A proxy would resolve names itself and bypass the address check.
                 .no_proxy()
                 .timeout(timeout)
         };
@@ -45,7 +45,7 @@ impl Outbound {
         Ok(Self { hosts, listed, public })
     }
 
-    /// The client that may ask this URL, if one may.
+    /// Returns the client for this URL, or the reason that the URL is refused.
     pub fn client(&self, url: &Url) -> Result<&Client, Refused> {
         Ok(self.client_by(self.hosts.reach(url)?))
     }

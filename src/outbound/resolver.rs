@@ -1,12 +1,12 @@
-//! Names that resolve to public addresses only.
+//! A DNS resolver that refuses names with addresses that are not public.
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;
 
 use super::is_public;
 
-/// Resolves names when a connection is made, so that what was looked at is what is connected to.
-/// A name with one address that is not public is refused whole: nobody has such a name by accident.
+/// A resolver that runs when a connection is made, so that the checked addresses are the ones that
+/// the client connects to. It refuses a name entirely if one of its addresses is not public.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PublicOnly;
 
@@ -18,7 +18,7 @@ impl Resolve for PublicOnly {
                 Ok(found) if found.iter().all(|address| is_public(address.ip())) => {
                     Ok(Box::new(found.into_iter()) as Addrs)
                 }
-                // Who names it is not told which: these are the names of somebody's own network.
+                // The error does not distinguish the two cases, to disclose no internal names.
                 Ok(_) | Err(_) => {
                     Err(Box::from("the host has no address, or one that is not public"))
                 }
