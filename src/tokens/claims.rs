@@ -1,4 +1,4 @@
-//! What a token says, once its signature, issuer, audience and time are known to be good.
+//! The claims of a token, read after its signature, issuer, audience and times are verified.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
@@ -8,15 +8,15 @@ use crate::domain::api_key::Scope;
 use crate::domain::name::is_name;
 use crate::domain::principal::SubjectHash;
 
-/// The words of the claim of scopes that mean something here, the larger one first.
+/// The known values of the scope claim, the larger scope first.
 const SCOPES: [(&str, Scope); 2] = [("twostep:write", Scope::Write), ("twostep:read", Scope::Read)];
-/// The longest subject, in characters (OIDC Core, section 2).
+/// Maximum length of a subject, in characters (OIDC Core, section 2).
 const MAX_SUBJECT: usize = 255;
 
 /// Reads the claims.
 pub(super) fn read(rules: &Rules, claims: &Map<String, Value>) -> Result<Statement, Refused> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
-    // A list of issuers, of which ours is one, is not what RFC 7519 calls an issuer.
+    // RFC 7519 requires a single issuer, not a list that contains ours.
     if text("iss") != Some(&rules.issuer) {
         return Err(Refused::Issuer);
     }
@@ -36,8 +36,8 @@ fn is_subject(text: &str) -> bool {
     (1..=MAX_SUBJECT).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
 
-/// The largest of the scopes that are named: in a text with spaces between them (RFC 8693), or in a
-/// list.
+/// Returns the largest known scope of the claim, which is a text separated by spaces (RFC 8693) or
+/// a list.
 fn scope(claim: Option<&Value>) -> Option<Scope> {
     let words: Vec<&str> = match claim? {
         Value::String(text) => text.split_ascii_whitespace().collect(),
@@ -48,7 +48,7 @@ fn scope(claim: Option<&Value>) -> Option<Scope> {
     named.map(|(_, scope)| scope)
 }
 
-/// The last moment at which a token is accepted that ends so many seconds after 1970.
+/// Returns the time until which a token with this `exp` claim is accepted, including the leeway.
 fn until(seconds: f64) -> Timestamp {
     let leeway = SignedDuration::try_from(LEEWAY).unwrap_or_default();
     let end = SignedDuration::try_from_secs_f64(seconds).unwrap_or(SignedDuration::MAX);
@@ -72,7 +72,7 @@ mod tests {
         }
     }
 
-    /// What is read of the usual claims, some of which are changed.
+    /// Reads the usual claims with these changes.
     #[expect(clippy::needless_pass_by_value, reason = "callers write the changes in place")]
     fn with(changes: Value) -> Result<Statement, Refused> {
         let mut claims = json!({
@@ -96,12 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn all_that_counts_is_read() {
+    fn all_claims_are_read() {
         assert_eq!(with(json!({})), Ok(usual()));
     }
 
     #[test]
-    fn the_largest_scope_counts_and_others_count_for_nothing() {
+    fn the_largest_known_scope_applies() {
         let (read, write) = (Some(Scope::Read), Some(Scope::Write));
         for (claim, scope) in [
             (json!("openid twostep:read email"), read),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_and_a_tenant_are_plain_texts() {
+    fn an_invalid_subject_or_tenant_is_refused() {
         for bad in [json!(null), json!(""), json!(7), json!(["a"]), json!({}), json!("a\nb")] {
             assert_eq!(with(json!({ "org": bad })), Err(Refused::Tenant));
             assert_eq!(with(json!({ "sub": bad })), Err(Refused::Subject));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_may_end_between_two_seconds_or_never() {
+    fn fractional_and_unbounded_expiry_times_are_read() {
         let until = |exp: Value| with(json!({ "exp": exp })).unwrap().until;
         assert_eq!(until(json!(0.5)), "1970-01-01T00:00:30.5Z".parse().unwrap());
         assert_eq!(until(json!(1e18)), Timestamp::MAX);

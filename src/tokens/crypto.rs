@@ -1,4 +1,4 @@
-//! The cryptography behind tokens: that of ring, which TLS stands on as well.
+//! Signature verification with `ring`, which TLS uses too.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error as TokenError, ErrorKind};
@@ -6,20 +6,20 @@ use jsonwebtoken::signature::{Error, Verifier};
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind, EncodingKey};
 use ring::signature as ring;
 
-/// Gives it to the library, which keeps one for the whole process.
+/// Installs the provider in the `jsonwebtoken` library, which has one per process.
 pub(super) fn install() {
-    // Who comes second finds the same one.
+    // Fails if it is already installed.
     let _ = PROVIDER.install_default();
 }
 
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: no_signer,
     verifier_factory: verifier,
-    // For making public keys of private ones.
+    // Needed only to derive public keys from private keys.
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// The service signs nothing.
+/// Refuses to sign: the service only verifies tokens.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the library calls it so")]
 fn no_signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>, TokenError> {
     Err(ErrorKind::UnsupportedAlgorithm.into())
@@ -34,7 +34,7 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
     Ok(Box::new(Check { algorithm: *algorithm, scheme, key: key.clone() }))
 }
 
-/// How ring checks a signature.
+/// The verification algorithm in `ring`.
 #[derive(Clone, Copy)]
 enum Scheme {
     Rsa(&'static ring::RsaParameters),
@@ -62,7 +62,7 @@ impl Scheme {
     }
 }
 
-/// The check of one signature.
+/// The verifier of one signature.
 struct Check {
     algorithm: Algorithm,
     scheme: Scheme,

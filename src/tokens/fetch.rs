@@ -1,4 +1,4 @@
-//! Asking a provider for its keys.
+//! The HTTP client for the identity provider's keys.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,70 +9,70 @@ use serde::Deserialize;
 
 use super::jwks::{BadSet, KeySet};
 
-/// How long an answer may take.
+/// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How large it may be, in bytes.
+/// Maximum size of a response, in bytes.
 const MAX_BODY: usize = 512 * 1024;
-/// Where a provider says where its keys are (OIDC Discovery, section 4).
+/// The path of the discovery document (OIDC Discovery, section 4).
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
-/// A provider that cannot be asked.
+/// An error in the URL of a provider.
 #[derive(Debug, thiserror::Error)]
 pub enum BadUrl {
-    /// Whoever stands between could give keys of their own.
+    /// The connection would not be encrypted, so an attacker could replace the keys.
     #[error("{0:?} is neither an https URL nor an http one of this machine")]
     Open(String),
-    /// It would be shown with the rest of the URL.
+    /// The URL has credentials, which would appear in logs.
     #[error("the provider's URL has a user name or a password")]
     Credentials,
-    /// TLS or the resolver did not start.
+    /// The HTTP client could not be built.
     #[error("the HTTP client did not start: {0}")]
     Client(#[from] reqwest::Error),
 }
 
-/// Why there are no keys.
+/// The cause of a failed request for keys.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
-    /// Nobody answered, or not to the end.
+    /// The request failed.
     #[error("the provider gives no answer: {0}")]
     Http(#[from] reqwest::Error),
-    /// Nothing else than 200 is followed.
+    /// The response has a status other than 200.
     #[error("the provider answers with {0}")]
     Status(StatusCode),
-    /// More than is read.
+    /// The response exceeds the size limit.
     #[error("the provider's answer is larger than {MAX_BODY} bytes")]
     TooLarge,
-    /// It says where its keys are in no way that can be read.
+    /// The discovery document is not valid.
     #[error("the discovery document cannot be read: {0}")]
-    Document(#[from] serde_json::Error),
-    /// It speaks for somebody else.
+    DiscoveryDocument(#[from] serde_json::Error),
+    /// The discovery document has another issuer.
     #[error("the discovery document is of another issuer")]
     Issuer,
-    /// It names a place that must not be asked.
+    /// The URL of the keys is not allowed.
     #[error("the discovery document names keys that cannot be asked for: {0}")]
-    Place(#[from] BadUrl),
-    /// It has keys that cannot be used.
+    KeyLocation(#[from] BadUrl),
+    /// The key set is not valid.
     #[error("the provider's keys cannot be read: {0}")]
     Set(#[from] BadSet),
 }
 
-/// Where a provider's keys are.
+/// A client of an identity provider.
 #[derive(Debug)]
 pub(super) struct Provider {
     http: Client,
     issuer: String,
-    place: Place,
+    location: KeyLocation,
 }
 
 #[derive(Debug)]
-enum Place {
+enum KeyLocation {
     Keys(Url),
-    /// It says so in this document.
+    /// The discovery document, which contains the URL of the keys.
     Discovery(Url),
 }
 
-impl Place {
-    /// Whether it is on this machine, and asked in the clear.
+impl KeyLocation {
+    /// Returns `true` if the provider is on this machine and requested without TLS.
     fn is_local(&self) -> bool {
         let (Self::Keys(url) | Self::Discovery(url)) = self;
         url.scheme() == "http"
@@ -80,42 +80,42 @@ impl Place {
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct DiscoveryDocument {
     issuer: String,
     jwks_uri: String,
 }
 
 impl Provider {
     pub(super) fn new(issuer: &str, jwks_url: Option<Url>) -> Result<Self, BadUrl> {
-        let place = if let Some(url) = jwks_url {
-            Place::Keys(askable(url.as_str())?)
+        let location = if let Some(url) = jwks_url {
+            KeyLocation::Keys(trusted_url(url.as_str())?)
         } else {
             let document = format!("{}{DISCOVERY}", issuer.trim_end_matches('/'));
-            Place::Discovery(askable(&document)?)
+            KeyLocation::Discovery(trusted_url(&document)?)
         };
         let mut http = Client::builder()
             .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
             .timeout(TIMEOUT);
-        if place.is_local() {
-            // Nobody else may answer in its place.
+        if location.is_local() {
+            // A proxy must not answer for a local provider.
             http = http.no_proxy();
         }
         let http = http.build()?;
-        Ok(Self { http, issuer: issuer.to_owned(), place })
+        Ok(Self { http, issuer: issuer.to_owned(), location })
     }
 
-    /// The keys that it publishes now.
+    /// Requests the provider's current keys.
     pub(super) async fn keys(&self) -> Result<KeySet, FetchError> {
-        let body = match &self.place {
-            Place::Keys(url) => self.get(url.clone()).await?,
-            Place::Discovery(url) => {
-                let Document { issuer, jwks_uri } =
+        let body = match &self.location {
+            KeyLocation::Keys(url) => self.get(url.clone()).await?,
+            KeyLocation::Discovery(url) => {
+                let DiscoveryDocument { issuer, jwks_uri } =
                     serde_json::from_slice(&self.get(url.clone()).await?)?;
                 if issuer != self.issuer {
                     return Err(FetchError::Issuer);
                 }
-                let keys = askable(&jwks_uri)?;
+                let keys = trusted_url(&jwks_uri)?;
                 if keys.scheme() != url.scheme() {
                     return Err(BadUrl::Open(jwks_uri).into());
                 }
@@ -141,8 +141,9 @@ impl Provider {
     }
 }
 
-/// A URL, if nobody else can answer in its place.
-fn askable(text: &str) -> Result<Url, BadUrl> {
+/// Parses a URL. Accepts only HTTPS, or HTTP on a loopback address, so that no other host can
+/// answer.
+fn trusted_url(text: &str) -> Result<Url, BadUrl> {
     let url: Url = text.parse().map_err(|_| BadUrl::Open(text.to_owned()))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(BadUrl::Credentials);
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_by_a_way_on_which_nobody_can_change_them() {
+    fn keys_are_requested_only_over_https_or_loopback() {
         for (url, is_good) in [
             ("https://id.example/realms/a", true),
             ("http://127.0.0.1:9000/keys", true),
@@ -176,7 +177,7 @@ mod tests {
             ("", false),
             ("https://me:secret@id.example/", false),
         ] {
-            assert_eq!(askable(url).is_ok(), is_good, "{url}");
+            assert_eq!(trusted_url(url).is_ok(), is_good, "{url}");
         }
     }
 }

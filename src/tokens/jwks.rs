@@ -1,4 +1,4 @@
-//! The keys that a provider publishes (RFC 7517), as far as they can sign tokens.
+//! The key set of a provider (JWKS, RFC 7517), limited to keys that verify signatures.
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use super::Refused;
 
-/// Keys in one set. Whoever has more is no provider for people.
+/// Maximum number of keys in a set.
 const MAX_KEYS: usize = 100;
 
-/// A set that cannot be used at all.
+/// The cause of an unusable key set.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadSet {
-    /// It is no JSON of the form.
+    /// The set is not JSON of the expected form.
     #[error("it is no set of keys: {0}")]
     Form(#[from] serde_json::Error),
-    /// It is larger than any that is kept.
+    /// The set has too many keys.
     #[error("it has {0} keys, more than {MAX_KEYS}")]
     TooMany(usize),
 }
@@ -30,33 +30,33 @@ pub(super) struct KeySet {
 #[derive(Debug)]
 struct Key {
     id: String,
-    /// What it is for; never empty.
+    /// The algorithms for which the key may be used; never empty.
     algorithms: Vec<Algorithm>,
     public: DecodingKey,
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct KeySetDocument {
     keys: Vec<Value>,
 }
 
 impl KeySet {
-    /// Reads a set. Keys of other kinds and for other uses are left out: providers have such, and
-    /// the others are good all the same.
+    /// Parses a key set. Omits keys of other types and for other uses, which providers also
+    /// publish.
     pub(super) fn read(body: &[u8]) -> Result<Self, BadSet> {
-        let Document { keys } = serde_json::from_slice(body)?;
+        let KeySetDocument { keys } = serde_json::from_slice(body)?;
         if keys.len() > MAX_KEYS {
             return Err(BadSet::TooMany(keys.len()));
         }
         Ok(Self { keys: keys.into_iter().filter_map(key).collect() })
     }
 
-    /// How many can sign tokens.
+    /// Returns the number of keys.
     pub(super) const fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// The key of this name, if it is for this algorithm.
+    /// Returns the key with this ID, if it may be used for this algorithm.
     pub(super) fn find(&self, id: &str, algorithm: Algorithm) -> Result<DecodingKey, Refused> {
         let mut named = self.keys.iter().filter(|key| key.id == id).peekable();
         named.peek().ok_or(Refused::UnknownKey)?;
@@ -72,16 +72,17 @@ fn key(value: Value) -> Option<Key> {
     Some(Key { id: jwk.common.key_id?, algorithms, public })
 }
 
-/// What a key is for: what its kind can, and no more than it says itself.
+/// Returns the algorithms for which a key may be used: those of its type, restricted by its own
+/// `use`, `key_ops` and `alg` members.
 fn algorithms(jwk: &Jwk) -> Option<Vec<Algorithm>> {
-    let said = &jwk.common;
-    let is_for_signing = matches!(said.public_key_use, None | Some(PublicKeyUse::Signature));
-    let operations = said.key_operations.as_ref();
+    let common = &jwk.common;
+    let is_for_signing = matches!(common.public_key_use, None | Some(PublicKeyUse::Signature));
+    let operations = common.key_operations.as_ref();
     if !is_for_signing || operations.is_some_and(|all| !all.contains(&KeyOperations::Verify)) {
         return None;
     }
     let mut algorithms = of_kind(&jwk.algorithm).to_vec();
-    if let Some(only) = said.key_algorithm {
+    if let Some(only) = common.key_algorithm {
         let only = Algorithm::try_from(only).ok()?;
         algorithms.retain(|algorithm| *algorithm == only);
     }
@@ -111,7 +112,7 @@ fn of_kind(parameters: &AlgorithmParameters) -> &'static [Algorithm] {
         AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
             &[Algorithm::EdDSA]
         }
-        // A key that both sides share is not published.
+        // Symmetric keys are never published.
         _ => &[],
     }
 }
@@ -131,7 +132,7 @@ mod tests {
         Algorithm::PS512,
     ];
 
-    /// What a key is for that says this of itself.
+    /// Returns the algorithms of a key with these members.
     #[expect(clippy::needless_pass_by_value, reason = "callers write the key in place")]
     fn of(more: Value) -> Option<Vec<Algorithm>> {
         let mut jwk = json!({ "kid": "1" });
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_for_what_its_kind_can_and_for_no_more_than_it_says() {
+    fn a_key_has_the_algorithms_of_its_type_within_its_own_restrictions() {
         let rsa = |more: Value| {
             let mut jwk = json!({ "kty": "RSA", "n": "sQ", "e": "AQAB" });
             for (name, value) in more.as_object().unwrap() {
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_have_one_algorithm_each_and_shared_keys_have_none() {
+    fn each_curve_has_one_algorithm_and_symmetric_keys_have_none() {
         for (jwk, expected) in [
             (json!({ "kty": "EC", "crv": "P-256", "x": "AA", "y": "AA" }), Some(Algorithm::ES256)),
             (json!({ "kty": "EC", "crv": "P-384", "x": "AA", "y": "AA" }), Some(Algorithm::ES384)),
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_no_use_does_not_spoil_the_rest() {
+    fn unusable_keys_are_omitted_from_a_set() {
         let set = json!({ "keys": [
             7, { "kid": "2" }, { "kty": "oct", "kid": "3", "k": "AA" },
             { "kty": "OKP", "crv": "Ed25519", "x": "AA", "kid": "1" },
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_keys_are_kept_than_people_have() {
+    fn a_set_with_too_many_keys_is_refused() {
         let read = |count| {
             let key = json!({ "kty": "OKP", "crv": "Ed25519", "x": "AA", "kid": "1" });
             let set = json!({ "keys": vec![key; count] });

@@ -1,11 +1,10 @@
-//! Tokens of an identity provider (JWT, RFC 7519): whom it says that a request comes from, checked
-//! against the keys that it publishes.
+//! Verification of an identity provider's tokens (JWT, RFC 7519) with the keys that it publishes.
 
 mod claims;
 mod crypto;
 mod fetch;
 mod jwks;
-mod keeper;
+mod key_cache;
 mod refused;
 
 use std::time::Duration;
@@ -20,40 +19,40 @@ use crate::domain::api_key::Scope;
 use crate::domain::principal::SubjectHash;
 pub use fetch::BadUrl;
 use fetch::Provider;
-use keeper::Keeper;
+use key_cache::KeyCache;
 pub use refused::Refused;
 
-/// The longest token, in bytes. Nobody works on a longer one.
+/// Maximum size of a token, in bytes. A longer one is refused without parsing.
 const MAX_TOKEN: usize = 8 * 1024;
-/// How far the provider's clock and ours may be apart.
+/// Tolerance for clock differences between the provider and the service.
 const LEEWAY: Duration = Duration::from_secs(30);
 
-/// What makes a token good.
+/// The rules for valid tokens.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// The `iss` of tokens, to the letter.
+    /// The exact `iss` claim of tokens.
     pub issuer: String,
-    /// What tokens must be meant for: their `aud`, or one of them.
+    /// The audience that the `aud` claim must contain.
     pub audience: String,
-    /// Where the provider's keys are; none: where its discovery document says.
+    /// The URL of the provider's keys. If absent, the discovery document contains it.
     pub jwks_url: Option<Url>,
-    /// The claim that names the tenant.
+    /// The name of the claim with the tenant.
     pub tenant_claim: String,
-    /// The claim that says what the caller may do.
+    /// The name of the claim with the scopes.
     pub scope_claim: String,
-    /// How the provider's keys are kept.
+    /// The times of the key cache.
     pub pace: Pace,
 }
 
-/// How the provider's keys are kept.
+/// The times of the key cache.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// The time between two looks at them: as long is one good that the provider takes away.
+    /// Interval between refreshes. A revoked key is accepted for at most this time.
     pub every: Duration,
-    /// The time after which somebody who has a token of an unknown key may have them looked at
-    /// again, and after which they are looked at again if that failed.
+    /// Minimum time between refreshes that unknown keys trigger, and the delay of the retry after
+    /// a failure.
     pub pause: Duration,
-    /// How long they are good while the provider does not tell them.
+    /// Time for which the keys remain valid while the provider is unavailable.
     pub kept_for: Duration,
 }
 
@@ -67,50 +66,50 @@ impl Default for Pace {
     }
 }
 
-/// What a good token says.
+/// The verified content of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
-    /// Whom it is about, for people: 1 to 255 characters, none of them a control character.
+    /// The subject: 1 to 255 characters without control characters.
     pub subject: String,
-    /// The same for counting.
+    /// The hash of issuer and subject, for counting.
     pub holder: SubjectHash,
-    /// The name of their tenant.
+    /// The name of the tenant.
     pub tenant: String,
-    /// What they may do, if anything.
+    /// The scope, if the token has a known one.
     pub scope: Option<Scope>,
-    /// When it is no longer good.
+    /// The time until which the token is accepted.
     pub until: Timestamp,
 }
 
-/// An identity provider whose tokens are good.
+/// An identity provider whose tokens are accepted.
 #[derive(Debug)]
 pub struct Issuer {
     rules: Rules,
-    keys: Keeper,
+    keys: KeyCache,
 }
 
 impl Issuer {
-    /// A provider, whose keys are not known before [`Issuer::keep_current`] runs.
+    /// Creates a provider. Its keys are unknown until [`Issuer::keep_current`] runs.
     pub fn new(rules: Rules) -> Result<Self, BadUrl> {
         crypto::install();
         let provider = Provider::new(&rules.issuer, rules.jwks_url.clone())?;
-        let keys = Keeper::new(provider, rules.pace);
+        let keys = KeyCache::new(provider, rules.pace);
         Ok(Self { rules, keys })
     }
 
-    /// Keeps the keys in step with those that the provider publishes, until it is told to stop.
+    /// Refreshes the keys until `stop` is cancelled.
     pub async fn keep_current(&self, stop: CancellationToken) {
-        stop.run_until_cancelled(self.keys.keep()).await;
+        stop.run_until_cancelled(self.keys.run()).await;
     }
 
-    /// What a token says, if it is good. A key that is not known is asked for, within bounds.
+    /// Verifies a token. An unknown key triggers a refresh of the keys, within the rate limit.
     pub async fn verify(&self, token: &str) -> Result<Statement, Refused> {
         if token.len() > MAX_TOKEN {
             return Err(Refused::TooLong);
         }
         let header = decode_header(token)?;
         if header.alg.family() == AlgorithmFamily::Hmac {
-            // A secret that both sides share is no key that anybody publishes.
+            // Symmetric keys are never published.
             return Err(Refused::Algorithm);
         }
         if header.crit.is_some() {
@@ -119,13 +118,14 @@ impl Issuer {
         let id = header.kid.ok_or(Refused::NoKeyId)?;
         let known = self.keys.current();
         let key = match known.find(&id, header.alg) {
-            Err(Refused::UnknownKey) => self.keys.renewed().await.find(&id, header.alg)?,
+            Err(Refused::UnknownKey) => self.keys.refreshed().await.find(&id, header.alg)?,
             found => found?,
         };
         let claims: Map<String, Value> = decode(token, &key, &self.validation(header.alg))?.claims;
-        let said = claims::read(&self.rules, &claims)?;
-        // The library counts whole seconds. What ends a stream must not open the next one.
-        if said.until <= Timestamp::now() { Err(Refused::Expired) } else { Ok(said) }
+        let statement = claims::read(&self.rules, &claims)?;
+        // The library compares whole seconds. A token whose expiry closed a stream must not open
+        // the next one.
+        if statement.until <= Timestamp::now() { Err(Refused::Expired) } else { Ok(statement) }
     }
 
     fn validation(&self, algorithm: Algorithm) -> Validation {

@@ -1,50 +1,50 @@
-//! Why a token is not good: for the log, never for who sent it.
+//! The reasons that a token is refused. They are for the log and never sent to the caller.
 
 use jsonwebtoken::errors::{Error, ErrorKind};
 
-/// Why a token is not good. It repeats nothing of the token.
+/// The reason that a token is refused. It contains no part of the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It is larger than any that is looked at.
+    /// The token exceeds the size limit.
     #[error("it is too long")]
     TooLong,
-    /// It cannot be read.
+    /// The token cannot be parsed.
     #[error("it is no signed token")]
     Form,
-    /// Its header names none that its key is for.
+    /// The key may not be used for the algorithm in the header.
     #[error("it is signed in a way that its key is not for")]
     Algorithm,
-    /// Its header wants something understood.
+    /// The header has a `crit` member, and no extension is supported.
     #[error("its header has critical members")]
     Critical,
-    /// Its header names no key.
+    /// The header has no key ID.
     #[error("it does not name its key")]
     NoKeyId,
-    /// The provider publishes no such key, or does not answer.
+    /// The provider does not publish the key, or is unavailable.
     #[error("its key is not known")]
     UnknownKey,
-    /// Something of it was changed, or it was signed with another key.
+    /// The signature does not match.
     #[error("its signature is wrong")]
     Signature,
-    /// Its time is over.
+    /// The token has expired.
     #[error("it has expired")]
     Expired,
-    /// Its time is to come.
+    /// The token is not valid yet.
     #[error("it is not good yet")]
     NotYet,
-    /// It is somebody else's.
+    /// The token has another issuer.
     #[error("it is of another issuer")]
     Issuer,
-    /// It is meant for somebody else.
+    /// The token has another audience.
     #[error("it is for another audience")]
     Audience,
-    /// It lacks `exp`, `iss`, `aud` or `sub`, or has a wrong one.
+    /// The claim `exp`, `iss`, `aud` or `sub` is missing or not valid.
     #[error("it lacks a claim that every token has")]
     Claims,
-    /// Its subject is too long, or cannot be shown.
+    /// The subject is too long or has control characters.
     #[error("its subject is not a text of 1 to 255 plain characters")]
     Subject,
-    /// The claim of the tenant is missing, or no name.
+    /// The tenant claim is missing or not a valid name.
     #[error("it names no tenant")]
     Tenant,
 }
