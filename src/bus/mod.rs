@@ -1,9 +1,10 @@
-//! Live signals between workers and readers: hints and previews, never truth.
+//! Live signals between workers and readers, within a process and between processes: notifications
+//! and previews of streaming output.
 //!
-//! Whatever is lost here is found again in the database: readers by the numbers of events,
-//! workers by polling.
+//! Signals can be lost; the database is the source of truth. Readers detect missing events by their
+//! sequence numbers, and workers poll.
 
-mod desk;
+mod hand_over;
 mod outbox;
 mod postgres;
 mod preview;
@@ -21,8 +22,8 @@ use tokio::sync::{Notify, Semaphore, broadcast, futures::Notified};
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId, WorkerId};
 
-use desk::Desk;
-pub use desk::{HandOver, Reservation};
+use hand_over::HandOverQueue;
+pub use hand_over::{HandOver, Reservation};
 use outbox::Outbox;
 pub use postgres::link;
 use preview::OpenPreview;
@@ -30,24 +31,25 @@ pub use preview::{PreviewFrame, PreviewStart};
 use topic::Topic;
 use wire::Message;
 
-/// Requests to cancel that a slow listener may be behind; it catches up at its next heartbeat.
+/// Capacity of the cancellation channel. A listener that lags behind reads the database at its
+/// next heartbeat.
 const CANCEL_CAPACITY: usize = 1024;
 
-/// What a reader of a session is told.
+/// A signal to a reader of a session.
 #[derive(Debug, Clone)]
 pub enum Signal {
     /// An event was stored.
     Event(Arc<Frame>),
-    /// Something streams that is not stored.
+    /// A preview frame, which is not stored.
     Preview(Arc<PreviewFrame>),
-    /// Events up to this number were stored elsewhere; the database has them.
+    /// Another process stored events up to this sequence number in the database.
     Stored(i64),
-    /// Something may have been missed; the database knows.
+    /// Signals may have been lost: the reader must read the database.
     Look,
 }
 
 impl Signal {
-    /// What it takes to keep it, in bytes.
+    /// Returns the size of the signal in memory, in bytes.
     fn size(&self) -> usize {
         match self {
             Self::Event(frame) => frame.sse().len(),
@@ -60,22 +62,22 @@ impl Signal {
 /// A request to stop a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancel {
-    /// It was made here, and is stored.
+    /// A request to this process, which has stored it.
     Asked(RunId),
-    /// Another process says so.
+    /// A notification from another process.
     Heard(RunId),
 }
 
-/// The bus of one process, and its end of the link to others.
+/// The bus of one process and its link to other processes.
 #[derive(Debug)]
 pub struct Bus {
-    /// Tells this process from others.
+    /// The ID of this process on the link.
     id: WorkerId,
     topics: Mutex<HashMap<SessionId, Topic>>,
     work: Notify,
-    desk: Desk,
+    hand_over_queue: HandOverQueue,
     cancels: broadcast::Sender<Cancel>,
-    /// Stays empty as long as nothing links this process with others.
+    /// Messages to other processes; empty while the link is down.
     outbox: Outbox,
 }
 
@@ -85,7 +87,7 @@ impl Default for Bus {
             id: WorkerId::new(),
             topics: Mutex::default(),
             work: Notify::new(),
-            desk: Desk::default(),
+            hand_over_queue: HandOverQueue::default(),
             cancels: broadcast::channel(CANCEL_CAPACITY).0,
             outbox: Outbox::default(),
         }
@@ -93,60 +95,61 @@ impl Default for Bus {
 }
 
 impl Bus {
-    /// Says that a run waits, here and elsewhere.
+    /// Notifies the workers of all processes that a run is waiting.
     pub fn announce_work(&self) {
         self.wake_worker();
-        self.outbox.tell(Message::Work);
+        self.outbox.send(Message::Work);
     }
 
-    /// Says that this process may have a run to take up.
+    /// Notifies the worker of this process that a run may be waiting.
     pub fn wake_worker(&self) {
         self.work.notify_one();
     }
 
-    /// Waits for a run to be announced. Register before looking, or an announcement is missed.
+    /// Waits until a run is announced. Create the future before polling the database, otherwise an
+    /// announcement can be missed.
     pub fn work(&self) -> Notified<'_> {
         self.work.notified()
     }
 
-    /// Takes runs from requests of this process, as long as there are free slots.
+    /// Opens the hand-over queue: requests of this process hand runs over while slots are free.
     pub fn open_desk(
         &self,
         worker: WorkerId,
         slots: Arc<Semaphore>,
     ) -> UnboundedReceiver<HandOver> {
-        self.desk.open(worker, slots)
+        self.hand_over_queue.open(worker, slots)
     }
 
-    /// Takes no more runs from requests.
+    /// Closes the hand-over queue.
     pub fn close_desk(&self) {
-        self.desk.close();
+        self.hand_over_queue.close();
     }
 
-    /// Keeps a slot for a run that is about to be accepted; none if all are taken, or if this
+    /// Reserves a slot for a run before it is accepted. Returns `None` if no slot is free or this
     /// process has no worker.
     pub fn reserve(&self) -> Option<Reservation> {
-        self.desk.reserve()
+        self.hand_over_queue.reserve()
     }
 
-    /// Asks whoever holds a run to stop it.
+    /// Requests the process that executes a run to cancel it.
     pub fn cancel(&self, run_id: RunId) {
-        // Nobody listens in a process without a worker.
+        // A process without a worker has no receiver.
         let _ = self.cancels.send(Cancel::Asked(run_id));
-        self.outbox.tell(Message::Cancel { run: run_id });
+        self.outbox.send(Message::Cancel { run: run_id });
     }
 
-    /// Requests to cancel, from now on.
+    /// Subscribes to cancellation requests.
     pub fn cancels(&self) -> broadcast::Receiver<Cancel> {
         self.cancels.subscribe()
     }
 
-    /// Follows a session: what is open now, and everything from now on.
+    /// Subscribes to a session: its open previews and all further signals.
     pub fn subscribe(self: &Arc<Self>, session_id: SessionId) -> Subscription {
         let mut topics = self.topics();
         let topic = topics.entry(session_id).or_default();
         if !topic.has_readers() {
-            self.outbox.tell(Message::Watch { session: session_id, is_new: true });
+            self.outbox.send(Message::Watch { session: session_id, is_new: true });
         }
         Subscription {
             open: topic.catch_up(),
@@ -156,7 +159,7 @@ impl Bus {
         }
     }
 
-    /// Tells readers of stored events. An event ends the preview that carries its id.
+    /// Sends stored events to the readers. An event ends the preview with its ID.
     pub fn publish(&self, session_id: SessionId, frames: Vec<Frame>) {
         let Some(seq) = frames.last().map(|frame| frame.seq) else { return };
         let mut topics = self.topics();
@@ -169,26 +172,26 @@ impl Bus {
                 topics.remove(&session_id);
             }
         }
-        self.outbox.tell_readers(session_id, || Message::Stored {
+        self.outbox.send_to_readers(session_id, || Message::Stored {
             session: session_id,
             seq,
             ended,
         });
     }
 
-    /// Sends the readers of a session, here and elsewhere, to the database.
+    /// Makes the readers of a session in all processes read the database.
     pub fn look_again(&self, session_id: SessionId) {
         if let Some(topic) = self.topics().get_mut(&session_id) {
             topic.send(Signal::Look);
         }
         let (session, seq, ended) = (session_id, i64::MAX, Vec::new());
-        self.outbox.tell_readers(session_id, || Message::Stored { session, seq, ended });
+        self.outbox.send_to_readers(session_id, || Message::Stored { session, seq, ended });
     }
 
-    /// Opens a preview, or resets it if it is open.
+    /// Opens a preview, or restarts it if it is open.
     pub fn preview_start(&self, session_id: SessionId, run_id: RunId, start: PreviewStart) {
         let mut topics = self.topics();
-        self.outbox.tell_readers(session_id, || start.message(None, session_id, run_id));
+        self.outbox.send_to_readers(session_id, || start.message(None, session_id, run_id));
         let topic = topics.entry(session_id).or_default();
         topic.start(OpenPreview::new(session_id, run_id, start));
     }
@@ -197,7 +200,7 @@ impl Bus {
     pub fn preview_delta(&self, session_id: SessionId, event_id: &str, index: usize, text: &str) {
         if let Some(topic) = self.topics().get_mut(&session_id) {
             topic.delta(event_id, index, text);
-            self.outbox.tell_readers(session_id, || Message::Delta {
+            self.outbox.send_to_readers(session_id, || Message::Delta {
                 to: None,
                 session: session_id,
                 id: event_id.to_owned(),
@@ -207,27 +210,28 @@ impl Bus {
         }
     }
 
-    /// Forgets what is still open of a run.
+    /// Closes the open previews of a run.
     pub fn end_previews(&self, session_id: SessionId, run_id: RunId) {
         let mut topics = self.topics();
         let Some(topic) = topics.get_mut(&session_id) else { return };
         topic.end_all(run_id);
-        self.outbox.tell_readers(session_id, || Message::End { session: session_id, run: run_id });
+        self.outbox
+            .send_to_readers(session_id, || Message::End { session: session_id, run: run_id });
         if topic.is_idle() {
             topics.remove(&session_id);
         }
     }
 
     fn topics(&self) -> MutexGuard<'_, HashMap<SessionId, Topic>> {
-        // A reader can do nothing about a panic elsewhere, and the map is whole at every point.
+        // The map is consistent at every point, so a panic in another thread does not matter.
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A reader's place in a session.
+/// A reader's subscription to a session.
 #[derive(Debug)]
 pub struct Subscription {
-    /// Frames that open the previews of this moment: a start and one delta with all text so far.
+    /// Frames of the previews that are open now: for each, a start and the text so far.
     pub open: Vec<Arc<PreviewFrame>>,
     receiver: broadcast::Receiver<Signal>,
     bus: Arc<Bus>,
@@ -235,13 +239,13 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next signal; none if the reader was too slow and must subscribe again and read the
-    /// events it missed from the database.
+    /// Waits for the next signal. Returns `None` if the reader was too slow: it must subscribe
+    /// again and read the missed events from the database.
     pub async fn next(&mut self) -> Option<Signal> {
         self.receiver.recv().await.ok()
     }
 
-    /// What [`Self::next`] would say at once; none if it would wait.
+    /// Returns the result of [`Self::next`] if it is available, or `None` if it would wait.
     pub fn try_next(&mut self) -> Option<Option<Signal>> {
         match self.receiver.try_recv() {
             Ok(signal) => Some(Some(signal)),
@@ -255,13 +259,13 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         let mut topics = self.bus.topics();
         if self.receiver.is_closed() {
-            // One that was too slow is of no topic any more; it may have been the last reader.
+            // A reader that was too slow is detached from its topic and may be the last one.
             if topics.get_mut(&self.session_id).is_some_and(Topic::is_unread) {
                 topics.remove(&self.session_id);
             }
             return;
         }
-        // This receiver still counts.
+        // The count of receivers still includes this one.
         if topics.get_mut(&self.session_id).is_some_and(Topic::is_idle_without_one) {
             topics.remove(&self.session_id);
         }

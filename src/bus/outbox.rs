@@ -1,4 +1,4 @@
-//! What waits to be told to other processes, and whether there is anybody to tell.
+//! The queue of messages to other processes, and the known peers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,47 +10,47 @@ use tokio::sync::Notify;
 use super::wire::Message;
 use crate::domain::ids::{SessionId, WorkerId};
 
-/// Messages that may wait: more than there are streams, whose sessions are all told at once.
-/// Beyond it, previews are given up and begin again.
-const MAX_WAITING: usize = 40_000;
-/// Bytes of text that may wait.
+/// Maximum number of queued messages. It exceeds the number of streams, because all their sessions
+/// can be announced at once. On overflow, previews are dropped and restarted.
+const MAX_QUEUED: usize = 40_000;
+/// Maximum size of queued text, in bytes.
 const MAX_TEXT: usize = 4 * 1024 * 1024;
-/// How far back a delta looks for one that it can join.
-const LOOK_BACK: usize = 64;
-/// A process that was not heard of for so long is gone.
+/// Number of queued messages that are searched for a delta to merge with.
+const MERGE_WINDOW: usize = 64;
+/// Time after its last message at which a process counts as gone.
 const PEER_LIFE: Duration = Duration::from_secs(16);
-/// A session that nobody has asked for in so long is not read any more.
+/// Time after its last announcement at which a session has no more remote readers.
 const WATCH_LIFE: Duration = Duration::from_secs(31);
 
-/// Where everything waits until the next tick.
+/// The message queue, drained once per tick.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     state: Mutex<State>,
-    /// Read without the lock: mostly there is nobody to tell.
+    /// Read without the lock, because most processes have no peers.
     has_peers: AtomicBool,
     filled: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Message>,
-    /// Bytes of previewed text among it.
+    queued: VecDeque<Message>,
+    /// Bytes of preview text in the queue.
     text: usize,
     peers: HashMap<WorkerId, Instant>,
-    /// Sessions that are read elsewhere, and when that was last said.
+    /// Sessions with remote readers, and the time of their last announcement.
     watched: HashMap<SessionId, Instant>,
 }
 
 impl Outbox {
-    /// Tells the others, if there are any.
-    pub(super) fn tell(&self, message: Message) {
+    /// Queues a message to all processes, if there are any.
+    pub(super) fn send(&self, message: Message) {
         if self.has_peers.load(Ordering::Relaxed) {
             self.push(message);
         }
     }
 
-    /// Tells those that read this session, if there are any.
-    pub(super) fn tell_readers(&self, session_id: SessionId, message: impl FnOnce() -> Message) {
+    /// Queues a message for the remote readers of a session, if there are any.
+    pub(super) fn send_to_readers(&self, session_id: SessionId, message: impl FnOnce() -> Message) {
         if !self.has_peers.load(Ordering::Relaxed) {
             return;
         }
@@ -62,56 +62,56 @@ impl Outbox {
         }
     }
 
-    /// Tells whoever may be there.
+    /// Queues a message even if no peers are known.
     pub(super) fn push(&self, message: Message) {
         self.state().push(message);
         self.filled.notify_one();
     }
 
-    /// Waits until there is something to be told.
+    /// Waits until the queue is not empty.
     pub(super) async fn filled(&self) {
         loop {
             let filled = self.filled.notified();
-            if !self.state().waiting.is_empty() {
+            if !self.state().queued.is_empty() {
                 return;
             }
             filled.await;
         }
     }
 
-    /// All that waits.
-    pub(super) fn take(&self) -> Vec<Message> {
+    /// Drains the queue.
+    pub(super) fn drain(&self) -> Vec<Message> {
         let mut state = self.state();
         state.text = 0;
-        state.waiting.drain(..).collect()
+        state.queued.drain(..).collect()
     }
 
-    /// Forgets all that others have said, and what waits for them.
-    pub(super) fn forget(&self) {
+    /// Clears the queue, the known peers and the remote readers.
+    pub(super) fn clear(&self) {
         *self.state() = State::default();
         self.has_peers.store(false, Ordering::Relaxed);
     }
 
-    /// Notes a process that was heard of; says whether it is new.
-    pub(super) fn meet(&self, peer: WorkerId) -> bool {
+    /// Records a peer. Returns `true` if it is new.
+    pub(super) fn add_peer(&self, peer: WorkerId) -> bool {
         let is_new = self.state().peers.insert(peer, Instant::now()).is_none();
         self.has_peers.store(true, Ordering::Relaxed);
         is_new
     }
 
-    /// Forgets a process that has left.
-    pub(super) fn part(&self, peer: WorkerId) {
+    /// Removes a peer.
+    pub(super) fn remove_peer(&self, peer: WorkerId) {
         let mut state = self.state();
         state.peers.remove(&peer);
         self.has_peers.store(!state.peers.is_empty(), Ordering::Relaxed);
     }
 
-    /// Notes that a session is read elsewhere; says whether that is new.
+    /// Records that a session has remote readers. Returns `true` if this is new.
     pub(super) fn watch(&self, session_id: SessionId) -> bool {
         self.state().watched.insert(session_id, Instant::now()).is_none()
     }
 
-    /// Forgets what was not repeated in time.
+    /// Removes peers and sessions that were not announced in time.
     pub(super) fn expire(&self) {
         let mut state = self.state();
         state.watched.retain(|_, said_at| said_at.elapsed() < WATCH_LIFE);
@@ -126,37 +126,33 @@ impl Outbox {
 
 impl State {
     fn push(&mut self, message: Message) {
-        if message == Message::Work && self.waiting.contains(&message) || self.join(&message) {
+        if message == Message::Work && self.queued.contains(&message) || self.merge(&message) {
             return;
         }
         self.text += text_of(&message);
-        self.waiting.push_back(message);
-        if self.waiting.len() > MAX_WAITING || self.text > MAX_TEXT {
-            // A preview with a hole would be wrong; one that begins again is not.
-            self.waiting.retain(|message| !message.is_preview());
-            self.waiting.truncate(MAX_WAITING / 2);
-            self.waiting.push_back(Message::Hello { is_new: true });
+        self.queued.push_back(message);
+        if self.queued.len() > MAX_QUEUED || self.text > MAX_TEXT {
+            // A preview must not have gaps, so all previews restart.
+            self.queued.retain(|message| !message.is_preview());
+            self.queued.truncate(MAX_QUEUED / 2);
+            self.queued.push_back(Message::Hello { is_new: true });
             self.text = 0;
         }
     }
 
-    /// Joins text to what waits of the same preview, unless something else of its session waits
-    /// behind that.
-    fn join(&mut self, message: &Message) -> bool {
+    /// Appends a delta to the queued delta of the same preview, unless another message of its
+    /// session is queued after that.
+    fn merge(&mut self, message: &Message) -> bool {
         let Message::Delta { to: None, session, id, index, text } = message else {
             return false;
         };
-        let of_session = |waiting: &&mut Message| waiting.session() == Some(*session);
-        let last = self.waiting.iter_mut().rev().take(LOOK_BACK).find(of_session);
+        let of_session = |queued: &&mut Message| queued.session() == Some(*session);
+        let last = self.queued.iter_mut().rev().take(MERGE_WINDOW).find(of_session);
         match last {
             Some(Message::Delta {
-                to: None,
-                id: last_id,
-                index: last_index,
-                text: waiting,
-                ..
+                to: None, id: last_id, index: last_index, text: queued, ..
             }) if last_id == id && last_index == index => {
-                waiting.push_str(text);
+                queued.push_str(text);
                 self.text += text.len();
                 true
             }
@@ -179,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_one_preview_is_told_together_and_in_its_place() {
+    fn deltas_of_one_preview_are_merged_in_order() {
         let outbox = Outbox::default();
         let (one, two) = (SessionId::new(), SessionId::new());
         for (session, text) in [(one, "a"), (two, "b"), (one, "c")] {
@@ -193,34 +189,34 @@ mod tests {
             Message::Stored { session: one, seq: 1, ended: Vec::new() },
             delta(one, "evt_1", "d"),
         ];
-        assert_eq!(outbox.take(), expected);
+        assert_eq!(outbox.drain(), expected);
     }
 
     #[test]
-    fn nothing_is_kept_for_nobody() {
+    fn messages_without_recipients_are_not_queued() {
         let outbox = Outbox::default();
         let session = SessionId::new();
-        outbox.tell(Message::Work);
-        outbox.tell_readers(session, || delta(session, "evt_1", "a"));
-        assert_eq!(outbox.take(), []);
-        outbox.meet(WorkerId::new());
-        outbox.tell(Message::Work);
-        outbox.tell_readers(session, || delta(session, "evt_1", "a"));
-        assert_eq!(outbox.take(), [Message::Work]);
+        outbox.send(Message::Work);
+        outbox.send_to_readers(session, || delta(session, "evt_1", "a"));
+        assert_eq!(outbox.drain(), []);
+        outbox.add_peer(WorkerId::new());
+        outbox.send(Message::Work);
+        outbox.send_to_readers(session, || delta(session, "evt_1", "a"));
+        assert_eq!(outbox.drain(), [Message::Work]);
         outbox.watch(session);
-        outbox.tell_readers(session, || delta(session, "evt_1", "a"));
-        assert_eq!(outbox.take(), [delta(session, "evt_1", "a")]);
+        outbox.send_to_readers(session, || delta(session, "evt_1", "a"));
+        assert_eq!(outbox.drain(), [delta(session, "evt_1", "a")]);
     }
 
     #[test]
-    fn what_is_too_much_costs_previews_and_nothing_else() {
+    fn an_overflow_drops_only_previews() {
         let outbox = Outbox::default();
         let cancel = Message::Cancel { run: RunId::new() };
         outbox.push(cancel.clone());
-        for _ in 0..=MAX_WAITING {
+        for _ in 0..=MAX_QUEUED {
             outbox.push(delta(SessionId::new(), "evt_1", "a"));
         }
-        let told = outbox.take();
+        let told = outbox.drain();
         assert_eq!(told[..2], [cancel, Message::Hello { is_new: true }]);
     }
 }

@@ -1,8 +1,8 @@
-//! The bus between processes that share a database: one connection listens, one tells.
+//! The link between processes that share a database: one connection listens, another notifies.
 //!
-//! NOTIFY takes a lock of the whole server at commit, so nothing is told from the transactions
-//! that change something: what waits is told in one statement a tick. What is lost here, with a
-//! connection or behind a pooler that does not pass notifications on, costs only time.
+//! A commit with NOTIFY takes a lock on the whole server. Therefore data-changing transactions do
+//! not notify; one statement per tick sends all queued messages. Lost notifications, for example
+//! behind a connection pooler that does not forward them, only add latency.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,77 +16,77 @@ use super::Bus;
 use super::wire::{Message, Packer};
 
 const CHANNEL: &str = "twostep";
-/// The least time between two tellings: what comes in between is told together.
+/// Minimum time between two NOTIFY statements. Messages in between are sent together.
 const TICK: Duration = Duration::from_millis(50);
-/// How often a process says that it is here. It must hear itself before it says so again, or its
-/// listener is deaf.
-const HELLO_EVERY: Duration = Duration::from_secs(5);
-/// What a statement may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The pause before the next try; meanwhile readers look in the database themselves.
-const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// Interval between the announcements of a process. The process must receive its own announcement
+/// before the next one, otherwise its listener does not work.
+const HELLO_INTERVAL: Duration = Duration::from_secs(5);
+/// Timeout of a statement.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Delay before the link is opened again. Meanwhile the readers poll the database.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Why the link broke.
+/// The cause of a broken link.
 #[derive(Debug, thiserror::Error)]
-enum Broken {
+enum LinkError {
     #[error(transparent)]
     Database(#[from] sqlx::Error),
     #[error("the connection was lost")]
     Lost,
     #[error("the listener does not hear what is told")]
-    Deaf,
+    NoEcho,
     #[error("the server does not answer")]
-    Silent,
+    Timeout,
 }
 
-/// Links this process with the others until it is told to stop. The pool says how to connect;
-/// only the farewell is sent through it.
+/// Links this process with the others until `stop` is cancelled. The link opens its own
+/// connections with the options of the pool; only the final message uses the pool itself.
 pub async fn link(bus: Arc<Bus>, pool: PgPool, stop: CancellationToken) {
     let mut is_up = true;
     while let Some(Err(broken)) =
-        stop.run_until_cancelled(Box::pin(live(&bus, &pool, &mut is_up))).await
+        stop.run_until_cancelled(Box::pin(serve(&bus, &pool, &mut is_up))).await
     {
-        bus.outbox.forget();
+        bus.outbox.clear();
         if std::mem::take(&mut is_up) {
-            tracing::warn!(error = %broken, "the link to other processes is down");
+            tracing::warn!(error = %broken, "link to other processes lost");
         }
-        // Without the link nobody says when there is something to read.
-        bus.look_everywhere();
-        if stop.run_until_cancelled(sleep(RETRY_EVERY)).await.is_none() {
+        // Without the link there are no notifications, so the readers poll.
+        bus.resync_all();
+        if stop.run_until_cancelled(sleep(RETRY_DELAY)).await.is_none() {
             break;
         }
     }
-    // Best effort: who does not hear it, forgets us a little later.
-    if let Ok(Ok(mut conn)) = timeout(RETRY_EVERY, pool.acquire()).await {
+    // Best effort: peers that miss the message remove this process after `PEER_LIFE`.
+    if let Ok(Ok(mut conn)) = timeout(RETRY_DELAY, pool.acquire()).await {
         let mut packer = Packer::new(bus.id);
-        let _ = timeout(RETRY_EVERY, tell(&mut conn, &packer.pack(&[Message::Bye]))).await;
+        let _ = timeout(RETRY_DELAY, notify(&mut conn, &packer.pack(&[Message::Bye]))).await;
     }
 }
 
-/// One life of the link, from its connections to their end.
-async fn live(bus: &Bus, pool: &PgPool, is_up: &mut bool) -> Result<(), Broken> {
-    // Of its own: connections of an earlier life that fell silent may take long to be given up.
+/// Opens the connections of the link and serves them until one fails.
+async fn serve(bus: &Bus, pool: &PgPool, is_up: &mut bool) -> Result<(), LinkError> {
+    // A new pool: hanging connections of the previous link can take long to close.
     let pool = pool.options().clone().connect_lazy_with((*pool.connect_options()).clone());
     let mut listener = in_time(listen(&pool)).await?;
     let conn: PoolConnection<Postgres> = in_time(pool.acquire()).await?;
     let mut link = Link::new(bus, conn);
     if !std::mem::replace(is_up, true) {
-        tracing::info!("the link to other processes is up again");
+        tracing::info!("link to other processes restored");
     }
-    // What was told before anybody listened must be looked for.
-    bus.look_everywhere();
+    // Notifications before the listener started are lost, so the readers read the database.
+    bus.resync_all();
     bus.outbox.push(Message::Hello { is_new: true });
 
-    let mut hello = interval(HELLO_EVERY);
+    let mut hello = interval(HELLO_INTERVAL);
     hello.set_missed_tick_behavior(MissedTickBehavior::Delay);
     hello.reset();
     loop {
         tokio::select! {
             biased;
-            heard = listener.try_recv() => {
-                // Without a notification, the connection was lost and some may have been missed.
-                let heard = heard?.ok_or(Broken::Lost)?;
-                link.has_heard_itself |= bus.hear(heard.payload());
+            received = listener.try_recv() => {
+                // `None`: the connection was lost, and notifications may have been missed.
+                let received = received?.ok_or(LinkError::Lost)?;
+                link.has_own_echo |= bus.handle_payload(received.payload());
             }
             _ = hello.tick() => link.greet()?,
             () = link.is_due() => link.flush().await?,
@@ -96,44 +96,44 @@ async fn live(bus: &Bus, pool: &PgPool, is_up: &mut bool) -> Result<(), Broken> 
 
 async fn listen(pool: &PgPool) -> Result<PgListener, sqlx::Error> {
     let mut listener = PgListener::connect_with(pool).await?;
-    // A listener that connects again by itself would hide that something was missed.
+    // An automatic reconnect would hide that notifications were missed.
     listener.eager_reconnect(false);
     listener.listen(CHANNEL).await?;
     Ok(listener)
 }
 
-/// The telling side.
+/// The sending side of the link.
 struct Link<'a> {
     bus: &'a Bus,
     conn: PoolConnection<Postgres>,
     packer: Packer,
-    told_at: Option<Instant>,
-    has_heard_itself: bool,
+    notified_at: Option<Instant>,
+    has_own_echo: bool,
 }
 
 impl<'a> Link<'a> {
     fn new(bus: &'a Bus, conn: PoolConnection<Postgres>) -> Self {
         let packer = Packer::new(bus.id);
-        Self { bus, conn, packer, told_at: None, has_heard_itself: false }
+        Self { bus, conn, packer, notified_at: None, has_own_echo: false }
     }
 
-    /// Waits until there is something to tell and the tick allows it.
+    /// Waits until the queue is not empty and the tick has passed.
     async fn is_due(&self) {
         self.bus.outbox.filled().await;
-        if let Some(told_at) = self.told_at {
-            sleep_until(told_at + TICK).await;
+        if let Some(notified_at) = self.notified_at {
+            sleep_until(notified_at + TICK).await;
         }
     }
 
-    async fn flush(&mut self) -> Result<(), Broken> {
-        self.told_at = Some(Instant::now());
-        let payloads = self.packer.pack(&self.bus.outbox.take());
-        in_time(tell(&mut self.conn, &payloads)).await
+    async fn flush(&mut self) -> Result<(), LinkError> {
+        self.notified_at = Some(Instant::now());
+        let payloads = self.packer.pack(&self.bus.outbox.drain());
+        in_time(notify(&mut self.conn, &payloads)).await
     }
 
-    fn greet(&mut self) -> Result<(), Broken> {
-        if !std::mem::take(&mut self.has_heard_itself) {
-            return Err(Broken::Deaf);
+    fn greet(&mut self) -> Result<(), LinkError> {
+        if !std::mem::take(&mut self.has_own_echo) {
+            return Err(LinkError::NoEcho);
         }
         self.bus.outbox.expire();
         self.bus.outbox.push(Message::Hello { is_new: false });
@@ -142,7 +142,7 @@ impl<'a> Link<'a> {
     }
 }
 
-async fn tell(conn: &mut PgConnection, payloads: &[String]) -> Result<(), sqlx::Error> {
+async fn notify(conn: &mut PgConnection, payloads: &[String]) -> Result<(), sqlx::Error> {
     sqlx::query!(
         r#"SELECT pg_notify($1, payload) AS "told: ()" FROM unnest($2::text[]) AS payload"#,
         CHANNEL,
@@ -153,6 +153,6 @@ async fn tell(conn: &mut PgConnection, payloads: &[String]) -> Result<(), sqlx::
     Ok(())
 }
 
-async fn in_time<T>(work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Broken> {
-    Ok(timeout(PATIENCE, work).await.map_err(|_| Broken::Silent)??)
+async fn in_time<T>(work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, LinkError> {
+    Ok(timeout(STATEMENT_TIMEOUT, work).await.map_err(|_| LinkError::Timeout)??)
 }

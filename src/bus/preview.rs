@@ -1,4 +1,4 @@
-//! What is open in a session: text, thinking and tool input while it streams.
+//! Previews: text, thinking and tool input of a session while they stream.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::domain::ids::{RunId, SessionId, WorkerId};
 /// The beginning of a preview.
 #[derive(Debug, Clone)]
 pub struct PreviewStart {
-    /// The id of the event that will replace it.
+    /// The ID of the event that replaces the preview.
     pub event_id: String,
-    /// What it will become.
+    /// The type of that event.
     pub kind: PreviewKind,
     /// The tool's name.
     pub name: Option<String>,
@@ -22,25 +22,26 @@ pub struct PreviewStart {
 /// A whole SSE frame of a preview.
 #[derive(Debug, Clone)]
 pub struct PreviewFrame {
-    /// The event that will replace the preview.
+    /// The ID of the event that replaces the preview.
     pub event_id: Arc<str>,
-    /// The run that streams.
+    /// The run that produces the preview.
     pub run_id: RunId,
     /// The type of the preview.
     pub kind: &'static str,
-    /// `event`, `data` and the blank line; a preview has no number and so no `id`.
+    /// The lines `event` and `data` and a blank line. A preview has no sequence number and so no
+    /// `id`.
     pub sse: Bytes,
 }
 
 impl PreviewStart {
-    /// The beginning as other processes are told of it.
+    /// Returns the message to other processes.
     pub(super) fn message(&self, to: Option<WorkerId>, session: SessionId, run: RunId) -> Message {
         let Self { event_id, kind, name } = self.clone();
         Message::Start { to, session, run, id: event_id, kind, name }
     }
 }
 
-/// A preview and all that has come of it, so that a reader who comes late misses nothing.
+/// An open preview with its text so far, so that late readers receive all of it.
 #[derive(Debug)]
 pub(super) struct OpenPreview {
     session_id: SessionId,
@@ -48,7 +49,7 @@ pub(super) struct OpenPreview {
     event_id: Arc<str>,
     start: PreviewStart,
     parts: Vec<(usize, String)>,
-    /// Whether another process streams it.
+    /// `true` if another process produces it.
     is_remote: bool,
 }
 
@@ -58,7 +59,7 @@ impl OpenPreview {
         Self { session_id, run_id, event_id, start, parts: Vec::new(), is_remote: false }
     }
 
-    /// A preview that another process streams.
+    /// Creates a preview that another process produces.
     pub(super) fn remote(session_id: SessionId, run_id: RunId, start: PreviewStart) -> Self {
         Self { is_remote: true, ..Self::new(session_id, run_id, start) }
     }
@@ -71,7 +72,7 @@ impl OpenPreview {
         &self.event_id
     }
 
-    /// The preview as a process that begins to listen now must be told of it.
+    /// Returns the messages that bring a process up to date that starts to listen now.
     pub(super) fn messages(&self, to: WorkerId) -> impl Iterator<Item = Message> {
         let (to, session) = (Some(to), self.session_id);
         let deltas = self.parts.iter().map(move |(index, text)| Message::Delta {
@@ -100,7 +101,7 @@ impl OpenPreview {
         self.delta_frame(index, text)
     }
 
-    /// The preview as one who comes now must see it.
+    /// Returns the frames that bring a new reader up to date.
     pub(super) fn catch_up(&self) -> Vec<PreviewFrame> {
         let deltas = self.parts.iter().map(|(index, text)| self.delta_frame(*index, text));
         std::iter::once(self.start_frame()).chain(deltas).collect()
@@ -140,7 +141,7 @@ impl OpenPreview {
             Preview::EventDelta { .. } => "event_delta",
         };
         let mut sse = format!("event: {kind}\ndata: ").into_bytes();
-        // Strings and numbers always serialize, and a vector takes every byte.
+        // Serializing strings and numbers to a vector cannot fail.
         let _ = serde_json::to_writer(&mut sse, preview);
         sse.extend_from_slice(b"\n\n");
         let event_id = Arc::clone(&self.event_id);

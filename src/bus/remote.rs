@@ -1,4 +1,4 @@
-//! What this process does with what others tell it.
+//! Handling of messages from other processes.
 
 use super::preview::{OpenPreview, PreviewStart};
 use super::wire::{Batch, Message};
@@ -6,34 +6,34 @@ use super::{Bus, Cancel, Signal};
 use crate::domain::ids::WorkerId;
 
 impl Bus {
-    /// Takes in a notification, and says whether it is an echo of ours. What cannot be read comes
-    /// from another version, which tells the same in the database.
-    pub(super) fn hear(&self, payload: &str) -> bool {
+    /// Handles a notification. Returns `true` if this process sent it. Ignores notifications that
+    /// cannot be parsed: they come from another version, and the database has the same information.
+    pub(super) fn handle_payload(&self, payload: &str) -> bool {
         let Ok(Batch { from, messages }) = serde_json::from_str(payload) else {
-            tracing::debug!(bytes = payload.len(), "a notification cannot be read");
+            tracing::debug!(bytes = payload.len(), "notification not readable; ignored");
             return false;
         };
         if from == self.id {
             return true;
         }
         for message in messages {
-            self.take_in(from, message);
+            self.handle_message(from, message);
         }
         false
     }
 
-    fn take_in(&self, from: WorkerId, message: Message) {
+    fn handle_message(&self, from: WorkerId, message: Message) {
         match message {
-            Message::Hello { is_new } => self.greet(from, is_new),
-            Message::Bye => self.outbox.part(from),
+            Message::Hello { is_new } => self.handle_hello(from, is_new),
+            Message::Bye => self.outbox.remove_peer(from),
             Message::Unknown => {}
             Message::Work => self.wake_worker(),
             Message::Cancel { run } => {
-                // Nobody listens in a process without a worker.
+                // A process without a worker has no receiver.
                 let _ = self.cancels.send(Cancel::Heard(run));
             }
             Message::Watch { session, is_new } => {
-                // Who was silent for so long that we forgot what it reads has missed a part.
+                // A peer whose announcement had expired has missed deltas.
                 let is_new = self.outbox.watch(session) || is_new;
                 if is_new && let Some(topic) = self.topics().get(&session) {
                     topic.messages(from).for_each(|message| self.outbox.push(message));
@@ -68,27 +68,28 @@ impl Bus {
         }
     }
 
-    /// A process is here. If it is new to us, or we to it, it must know what is read here.
-    fn greet(&self, from: WorkerId, is_new: bool) {
-        if self.outbox.meet(from) || is_new {
+    /// Handles the announcement of a process. If either side is new to the other, announces the
+    /// sessions that are read here.
+    fn handle_hello(&self, from: WorkerId, is_new: bool) {
+        if self.outbox.add_peer(from) || is_new {
             self.outbox.push(Message::Hello { is_new: false });
             self.watch_all(true);
         }
     }
 
-    /// Tells which sessions are read here.
+    /// Announces the sessions that are read in this process.
     pub(super) fn watch_all(&self, is_new: bool) {
         for (session, topic) in self.topics().iter() {
             if topic.has_readers() {
-                self.outbox.tell(Message::Watch { session: *session, is_new });
+                self.outbox.send(Message::Watch { session: *session, is_new });
             }
         }
     }
 
-    /// Sends all readers to the database, and forgets previews that may have holes.
-    pub(super) fn look_everywhere(&self) {
+    /// Makes all readers read the database, and drops remote previews, which may have gaps.
+    pub(super) fn resync_all(&self) {
         for topic in self.topics().values_mut() {
-            topic.forget_remote();
+            topic.drop_remote();
             topic.send(Signal::Look);
         }
     }

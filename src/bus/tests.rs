@@ -1,4 +1,4 @@
-//! Readers miss nothing that is open, and leave nothing behind.
+//! Tests: readers receive all open previews, and topics without readers are removed.
 
 use super::*;
 use crate::domain::event::{EventBody, NewEvent, PreviewKind, Stamp};
@@ -51,7 +51,7 @@ async fn the_event_of_the_same_id_ends_a_preview() {
 }
 
 #[tokio::test]
-async fn a_preview_that_starts_again_begins_from_nothing() {
+async fn a_restarted_preview_is_empty() {
     let bus = Arc::new(Bus::default());
     let (session, run) = (SessionId::new(), RunId::new());
     bus.preview_start(session, run, start("evt_1"));
@@ -62,7 +62,7 @@ async fn a_preview_that_starts_again_begins_from_nothing() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_too_slow_is_told_to_start_again() {
+async fn a_reader_that_is_too_slow_must_subscribe_again() {
     let bus = Arc::new(Bus::default());
     let (session, run) = (SessionId::new(), RunId::new());
     let mut reader = bus.subscribe(session);
@@ -73,7 +73,7 @@ async fn a_reader_that_is_too_slow_is_told_to_start_again() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_behind_by_many_bytes_is_told_to_start_again() {
+async fn a_reader_that_lags_by_many_bytes_must_subscribe_again() {
     let bus = Arc::new(Bus::default());
     let (session, run) = (SessionId::new(), RunId::new());
     let mut slow = bus.subscribe(session);
@@ -99,7 +99,7 @@ async fn a_reader_that_is_behind_by_many_bytes_is_told_to_start_again() {
 }
 
 #[tokio::test]
-async fn a_reader_that_keeps_up_may_hear_any_number_of_bytes() {
+async fn a_reader_that_keeps_up_receives_any_number_of_bytes() {
     let bus = Arc::new(Bus::default());
     let (session, run) = (SessionId::new(), RunId::new());
     let mut reader = bus.subscribe(session);
@@ -113,7 +113,7 @@ async fn a_reader_that_keeps_up_may_hear_any_number_of_bytes() {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_of_a_session_without_readers_and_previews() {
+async fn a_topic_without_readers_and_previews_is_removed() {
     let bus = Arc::new(Bus::default());
     let (session, run) = (SessionId::new(), RunId::new());
     let readers = [bus.subscribe(session), bus.subscribe(session)];
@@ -127,27 +127,27 @@ async fn nothing_is_kept_of_a_session_without_readers_and_previews() {
 }
 
 #[tokio::test]
-async fn who_was_silent_for_long_is_told_the_whole_preview_again() {
+async fn a_peer_whose_announcement_expired_receives_the_whole_preview_again() {
     let bus = Arc::new(Bus::default());
     let (session, run, peer) = (SessionId::new(), RunId::new(), WorkerId::new());
     let say = |message: Message| {
         let batch = serde_json::json!({ "from": peer, "m": [message] });
-        bus.hear(&batch.to_string());
+        bus.handle_payload(&batch.to_string());
     };
     say(Message::Hello { is_new: true });
     say(Message::Watch { session, is_new: true });
     bus.preview_start(session, run, start("evt_1"));
     bus.preview_delta(session, "evt_1", 0, "One ");
-    bus.outbox.take();
-    bus.outbox.forget();
-    // Nobody is told of this.
+    bus.outbox.drain();
+    bus.outbox.clear();
+    // This delta is not sent to the peer.
     bus.preview_delta(session, "evt_1", 0, "two ");
     say(Message::Hello { is_new: false });
     say(Message::Watch { session, is_new: false });
     bus.preview_delta(session, "evt_1", 0, "three");
     let told: String = bus
         .outbox
-        .take()
+        .drain()
         .into_iter()
         .filter_map(|one| if let Message::Delta { text, .. } = one { Some(text) } else { None })
         .collect();

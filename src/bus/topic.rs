@@ -1,4 +1,4 @@
-//! One session on the bus: its readers and what is open.
+//! One session on the bus: its readers and open previews.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use super::wire::Message;
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, WorkerId};
 
-/// Signals that a reader may be behind before it has to read from the database again.
+/// Number of signals that a reader may lag behind before it must read the database.
 const CAPACITY: usize = 256;
-/// Bytes of signals that are kept for readers who are behind.
+/// Maximum size of the signals that are kept for lagging readers, in bytes.
 const CAPACITY_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Topic {
     sender: broadcast::Sender<Signal>,
-    /// The sizes of what was sent last, oldest first, and their sum.
+    /// The sizes of the kept signals, oldest first. `bytes` is their sum.
     sizes: VecDeque<usize>,
     bytes: usize,
     open: Vec<OpenPreview>,
@@ -49,11 +49,11 @@ impl Topic {
         self.sender.receiver_count() > 0
     }
 
-    /// Tells of an event, and says which previews it ends.
+    /// Sends an event to the readers. Returns the IDs of the previews that it ends.
     pub(super) fn event(&mut self, frame: Frame) -> Vec<String> {
         let ends_all = matches!(
             frame.kind.as_str(),
-            // What a request said that failed is not what the next one will say.
+            // The output of a failed model request is discarded, so its previews end too.
             "span.model_request_end"
                 | "session.status_rescheduled"
                 | crate::domain::event::STATUS_IDLE
@@ -67,20 +67,22 @@ impl Topic {
         ended
     }
 
-    /// Tells that events were stored elsewhere, and forgets the previews that they end.
+    /// Notifies the readers that another process stored events, and drops the previews that the
+    /// events end.
     pub(super) fn stored(&mut self, seq: i64, ended: &[String]) {
         self.open.retain(|preview| !ended.iter().any(|id| preview.has_id(id)));
         self.send(Signal::Stored(seq));
     }
 
-    /// What is open here, for a process that begins to listen.
+    /// Returns the messages about the previews of this process, for a process that starts to
+    /// listen.
     pub(super) fn messages(&self, to: WorkerId) -> impl Iterator<Item = Message> {
         let here = self.open.iter().filter(|preview| !preview.is_remote());
         here.flat_map(move |preview| preview.messages(to))
     }
 
-    /// Forgets what other processes stream.
-    pub(super) fn forget_remote(&mut self) {
+    /// Drops the previews of other processes.
+    pub(super) fn drop_remote(&mut self) {
         self.open.retain(|preview| !preview.is_remote());
     }
 
@@ -102,45 +104,45 @@ impl Topic {
         self.send(Signal::Preview(Arc::new(frame)));
     }
 
-    /// Whether nothing is lost by forgetting it.
+    /// Returns `true` if the topic has neither readers nor open previews and can be removed.
     pub(super) fn is_idle(&self) -> bool {
         self.open.is_empty() && self.sender.receiver_count() == 0
     }
 
-    /// Whether nothing is lost by forgetting it when one reader leaves. What others stream is
-    /// told again to the next one.
+    /// Returns `true` if the topic can be removed when one reader leaves. Remote previews are
+    /// dropped, because the other processes send them again to the next reader.
     pub(super) fn is_idle_without_one(&mut self) -> bool {
         if self.sender.receiver_count() <= 1 {
-            self.forget_remote();
+            self.drop_remote();
         }
         self.open.is_empty() && self.sender.receiver_count() <= 1
     }
 
-    /// Whether nothing is lost by forgetting it, now that a reader has left that was not of it.
+    /// Returns `true` if the topic can be removed after a detached reader has left.
     pub(super) fn is_unread(&mut self) -> bool {
         if !self.has_readers() {
-            self.forget_remote();
+            self.drop_remote();
         }
         self.is_idle()
     }
 
     pub(super) fn send(&mut self, signal: Signal) {
         let size = signal.size();
-        self.forget_heard();
+        self.drop_received_sizes();
         if self.bytes + size > CAPACITY_BYTES {
-            // Readers find their queue closed, and turn to the database.
+            // Closes the readers' queues, so that they read the database.
             *self = Self { open: std::mem::take(&mut self.open), ..Self::default() };
             return;
         }
-        // Without readers there is nobody to tell.
+        // Fails only if there are no readers.
         if self.sender.send(signal).is_ok() {
             self.sizes.push_back(size);
             self.bytes += size;
         }
     }
 
-    /// What every reader has heard is kept no more.
-    fn forget_heard(&mut self) {
+    /// Removes the sizes of the signals that all readers have received.
+    fn drop_received_sizes(&mut self) {
         let kept = self.sender.len();
         while self.sizes.len() > kept {
             self.bytes -= self.sizes.pop_front().unwrap_or_default();

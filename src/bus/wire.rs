@@ -1,36 +1,36 @@
-//! What processes tell each other, as text that fits into notifications.
+//! The messages between processes, encoded as JSON that fits into the payload of a notification.
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::event::PreviewKind;
 use crate::domain::ids::{RunId, SessionId, WorkerId};
 
-/// The largest payload: Postgres takes 7,999 bytes and aborts the transaction beyond.
+/// Maximum size of a payload, in bytes. Postgres aborts the transaction if it exceeds 7,999 bytes.
 pub(super) const MAX_PAYLOAD: usize = 7_900;
-/// The most characters of text in one message. JSON makes at most six bytes of one of ASCII, and
-/// no other grows.
+/// Maximum size of the text in one message, in bytes. JSON escapes expand an ASCII character to at
+/// most six bytes and no other character.
 const MAX_TEXT: usize = 1_200;
 
-/// The most previews that one message ends; the ids of the model's calls take some 30 bytes.
+/// Maximum number of previews that one message ends. The ID of a tool call has about 30 bytes.
 const MAX_ENDED: usize = 100;
 
-/// One thing that a process tells the others.
+/// A message to other processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(super) enum Message {
-    /// A process is here. One that is new, or has missed something, wants to be told what is open.
+    /// A process is alive. If it is new, or has missed messages, it needs the open previews.
     Hello { is_new: bool },
-    /// A process leaves.
+    /// A process stops.
     Bye,
-    /// A run waits for a worker.
+    /// A run is waiting for a worker.
     Work,
-    /// A run is to be stopped.
+    /// A run must be cancelled.
     Cancel { run: RunId },
-    /// Somebody here reads a session.
+    /// The sending process has readers of a session.
     Watch { session: SessionId, is_new: bool },
-    /// Events up to a number were stored; these previews have become events.
+    /// Events up to a sequence number were stored, and these previews ended.
     Stored { session: SessionId, seq: i64, ended: Vec<String> },
-    /// A preview begins, for all or for one.
+    /// A preview starts, for all processes or for one.
     Start {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<WorkerId>,
@@ -41,7 +41,7 @@ pub(super) enum Message {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
-    /// A preview goes on.
+    /// A preview has further text.
     Delta {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<WorkerId>,
@@ -50,15 +50,15 @@ pub(super) enum Message {
         index: usize,
         text: String,
     },
-    /// Nothing of a run is open any more.
+    /// All previews of a run ended.
     End { session: SessionId, run: RunId },
-    /// What a later version says.
+    /// A message of a later version.
     #[serde(other)]
     Unknown,
 }
 
 impl Message {
-    /// The session that it tells of.
+    /// Returns the session that the message is about.
     pub(super) fn session(&self) -> Option<SessionId> {
         match self {
             Self::Watch { session, .. }
@@ -72,19 +72,20 @@ impl Message {
         }
     }
 
-    /// Whether nothing but a preview suffers without it.
+    /// Returns `true` if the loss of the message affects only previews.
     pub(super) fn is_preview(&self) -> bool {
         matches!(self, Self::Start { .. } | Self::Delta { .. } | Self::End { .. })
     }
 
-    /// Itself, or parts of it that fit.
+    /// Encodes the message, split into parts that fit into a payload.
     fn parts(&self) -> Vec<String> {
         let encode = |message: &Self| serde_json::to_string(message).unwrap_or_default();
         if let Self::Stored { session, seq, ended } = self
             && ended.len() > MAX_ENDED
         {
             let (session, seq) = (*session, *seq);
-            // What has ended first: who reads the events then has nothing open that they replace.
+            // Each part repeats `seq`: a receiver drops the previews of a part before it signals
+            // the stored events.
             let ended = ended.chunks(MAX_ENDED).map(<[String]>::to_vec);
             return ended.map(|ended| encode(&Self::Stored { session, seq, ended })).collect();
         }
@@ -102,7 +103,7 @@ impl Message {
     }
 }
 
-/// Cuts a text into pieces of at most [`MAX_TEXT`] bytes.
+/// Splits a text into pieces of at most [`MAX_TEXT`] bytes.
 fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (piece, rest) = text.split_at_checked(text.floor_char_boundary(MAX_TEXT))?;
@@ -111,7 +112,7 @@ fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What one notification carries.
+/// The content of one notification.
 #[derive(Debug, Deserialize)]
 pub(super) struct Batch {
     pub(super) from: WorkerId,
@@ -119,11 +120,12 @@ pub(super) struct Batch {
     pub(super) messages: Vec<Message>,
 }
 
-/// Packs messages into as few payloads as they fit in, in their order.
+/// An encoder that packs messages, in order, into as few payloads as possible.
 #[derive(Debug)]
 pub(super) struct Packer {
     from: WorkerId,
-    /// Of two equal payloads in one transaction Postgres delivers one, so none are equal.
+    /// A counter that makes payloads distinct, because Postgres delivers equal payloads of one
+    /// transaction only once.
     number: u64,
 }
 
@@ -152,7 +154,7 @@ impl Packer {
         for payload in &mut payloads {
             payload.push_str("]}");
         }
-        // What is too long in itself, such as a huge id, is a preview that nobody will miss.
+        // A single part can be too long only because of a huge preview ID. It is dropped.
         payloads.retain(|payload| payload.len() <= MAX_PAYLOAD);
         payloads
     }
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn every_payload_fits_whatever_the_text_is() {
+    fn every_payload_is_within_the_size_limit() {
         for text in ["x".repeat(100_000), "\u{1}".repeat(20_000), "😀é\"".repeat(5_000)] {
             let payloads = Packer::new(WorkerId::new()).pack(&[delta(&text), Message::Work]);
             assert!(payloads.iter().all(|payload| payload.len() <= MAX_PAYLOAD));
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_of_however_many_previews_they_end() {
+    fn a_message_that_ends_many_previews_is_split() {
         let session = SessionId::new();
         let ended: Vec<String> = (0..500).map(|n| format!("toolu_{n:0>24}")).collect();
         let message = Message::Stored { session, seq: 7, ended: ended.clone() };
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_version_says_hides_nothing_else() {
+    fn unknown_messages_do_not_affect_other_messages_of_the_batch() {
         let (from, run) = (WorkerId::new(), RunId::new());
         let payload =
             format!(r#"{{"from":"{from}","m":[{{"t":"dance"}},{{"t":"cancel","run":"{run}"}}]}}"#);

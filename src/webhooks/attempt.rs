@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_over() {
+    fn a_successful_response_completes_the_delivery() {
         for status in [200, 202, 204] {
             assert_eq!(answered(status, None).next(1), Next::Delivered, "{status}");
         }
     }
 
     #[test]
-    fn what_was_not_taken_is_sent_again_after_a_pause_and_not_for_ever() {
+    fn a_failed_attempt_is_retried_with_pauses_until_the_last_attempt() {
         for attempt in [
             answered(302, None),
             answered(400, None),
@@ -151,12 +151,12 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_is_gone_is_not_asked_again() {
+    fn a_gone_receiver_gets_no_retry() {
         assert_eq!(answered(410, None).next(1), Next::Failed);
     }
 
     #[test]
-    fn a_receiver_can_ask_for_a_longer_pause_within_reason() {
+    fn a_receiver_can_request_a_longer_pause_up_to_the_limit() {
         assert!((60.0..66.1).contains(&pause(&answered(429, Some("60")), 1)));
         assert!((3600.0..3961.0).contains(&pause(&answered(503, Some("999999999")), 1)));
         assert!((300.0..331.0).contains(&pause(&answered(503, Some("1")), 2)));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_many_words_is_kept_in_part() {
+    fn a_long_error_is_truncated() {
         let attempt = Attempt::failed(&format!("a\u{1b}[31m\n{}", "é".repeat(1000)));
         let error = attempt.error.unwrap();
         assert!(error.starts_with("a[31mé"), "{error}");

@@ -1,5 +1,5 @@
-//! Where requests hand runs to the worker of the same process, so that a message to an idle
-//! session is accepted and taken up in one statement.
+//! The hand-over of runs from requests to the worker of the same process. With it, one statement
+//! accepts a message to an idle session and claims the run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,16 +9,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::domain::claim::Claimed;
 use crate::domain::ids::WorkerId;
 
-/// A run that begins, and the slot that it holds.
+/// A claimed run and its slot.
 #[derive(Debug)]
 pub struct HandOver {
     /// The run.
     pub run: Claimed,
-    /// Its slot, given back when it is dropped.
+    /// The slot, released when it is dropped.
     pub slot: OwnedSemaphorePermit,
 }
 
-/// A slot that is kept for a run that is about to be accepted.
+/// A slot that is reserved for a run before it is accepted.
 #[derive(Debug)]
 pub struct Reservation {
     worker: WorkerId,
@@ -27,37 +27,37 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Who will hold the run's lease.
+    /// Returns the worker that will hold the run's lease.
     pub fn worker(&self) -> WorkerId {
         self.worker
     }
 
-    /// Gives the run to the worker; back again if the worker has stopped meanwhile.
+    /// Sends the run to the worker. Returns the run as the error if the worker has stopped.
     pub fn hand_over(self, run: Claimed) -> Result<(), Box<Claimed>> {
         let Self { slot, sender, .. } = self;
         sender.send(HandOver { run, slot }).map_err(|unsent| Box::new(unsent.0.run))
     }
 }
 
-/// The desk of a process; closed until its worker opens it.
+/// The hand-over queue of a process. It is closed until the worker opens it.
 #[derive(Debug, Default)]
-pub(super) struct Desk(Mutex<Option<Open>>);
+pub(super) struct HandOverQueue(Mutex<Option<OpenQueue>>);
 
 #[derive(Debug)]
-struct Open {
+struct OpenQueue {
     worker: WorkerId,
     slots: Arc<Semaphore>,
     sender: UnboundedSender<HandOver>,
 }
 
-impl Desk {
+impl HandOverQueue {
     pub(super) fn open(
         &self,
         worker: WorkerId,
         slots: Arc<Semaphore>,
     ) -> UnboundedReceiver<HandOver> {
         let (sender, receiver) = unbounded_channel();
-        *self.state() = Some(Open { worker, slots, sender });
+        *self.state() = Some(OpenQueue { worker, slots, sender });
         receiver
     }
 
@@ -72,7 +72,7 @@ impl Desk {
         Some(Reservation { worker: open.worker, slot, sender: open.sender.clone() })
     }
 
-    fn state(&self) -> MutexGuard<'_, Option<Open>> {
+    fn state(&self) -> MutexGuard<'_, Option<OpenQueue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
