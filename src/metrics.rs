@@ -2,6 +2,7 @@
 //!
 //! A value rather than a global, because tests run many services in one process.
 
+mod labels;
 mod tool_servers;
 
 use std::fmt;
@@ -23,103 +24,13 @@ use crate::spans::Spans;
 pub use tool_servers::ReadReports;
 use tool_servers::ToolServerMetrics;
 
+pub use labels::{ClaimedFrom, CompactionOutcome, RequestOutcome, WebhookOutcome};
+
 /// The content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A counter for each value of one label.
 type Counters = Family<[(&'static str, &'static str); 1], Counter>;
-
-/// The origin of a run that a worker claims.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClaimedFrom {
-    /// The queue.
-    Queue,
-    /// A worker whose lease expired.
-    ExpiredLease,
-    /// The request that accepted the run.
-    HandOver,
-    /// A wait for answers to its calls.
-    Wait,
-}
-
-impl ClaimedFrom {
-    const ALL: [Self; 4] = [Self::Queue, Self::ExpiredLease, Self::HandOver, Self::Wait];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queue => "queued",
-            Self::ExpiredLease => "expired",
-            Self::HandOver => "handed",
-            Self::Wait => "woken",
-        }
-    }
-}
-
-/// The outcome of a compaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CompactionOutcome {
-    /// A summary was stored.
-    Done,
-    /// No summary was stored.
-    Failed,
-}
-
-impl CompactionOutcome {
-    const ALL: [Self; 2] = [Self::Done, Self::Failed];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// The outcome of a request to the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequestOutcome {
-    /// A reply.
-    Replied,
-    /// An error.
-    Failed,
-    /// The run was stopped.
-    Stopped,
-}
-
-impl RequestOutcome {
-    const ALL: [Self; 3] = [Self::Replied, Self::Failed, Self::Stopped];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Replied => "replied",
-            Self::Failed => "failed",
-            Self::Stopped => "stopped",
-        }
-    }
-}
-
-/// The outcome of a webhook delivery attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WebhookOutcome {
-    /// Accepted.
-    Delivered,
-    /// Failed; it is retried.
-    Retried,
-    /// Failed for the last time.
-    Failed,
-}
-
-impl WebhookOutcome {
-    const ALL: [Self; 3] = [Self::Delivered, Self::Retried, Self::Failed];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Delivered => "delivered",
-            Self::Retried => "retried",
-            Self::Failed => "failed",
-        }
-    }
-}
 
 /// The metrics of one service.
 pub struct Metrics {

@@ -1,6 +1,7 @@
 //! Events: numbered facts of a session, and previews of events that are not stored yet.
 
 mod frame;
+mod kind;
 mod preview;
 mod stream_end;
 
@@ -8,7 +9,6 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::context::Compaction;
 use super::fork::ForkedFrom;
 use super::ids::{EventId, RunId, SessionId};
 use super::limits::LimitKind;
@@ -24,6 +24,7 @@ use super::tool_error::{Handling, ToolErrorType};
 use super::usage::Usage;
 
 pub use frame::{Frame, Stamp};
+pub use kind::{STATUS_IDLE, THREAD_EVENT};
 pub use preview::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
 pub use stream_end::StreamEnd;
 
@@ -293,91 +294,6 @@ pub enum EventBody {
         applied_edits: Option<Box<RawValue>>,
     },
 }
-
-impl EventBody {
-    /// All event types.
-    pub const KINDS: [&'static str; 23] = [
-        "user.message",
-        "user.interrupt",
-        "user.tool_confirmation",
-        "user.custom_tool_result",
-        "agent.message",
-        "agent.thinking",
-        "agent.tool_use",
-        "agent.custom_tool_use",
-        "agent.tool_result",
-        "agent.context_compacted",
-        "session.todos",
-        "session.tool_server_changed",
-        "session.forked",
-        "session.thread_created",
-        THREAD_EVENT,
-        "session.updated",
-        "session.status_running",
-        "session.status_rescheduled",
-        STATUS_IDLE,
-        "session.error",
-        "session.usage",
-        "span.model_request_start",
-        "span.model_request_end",
-    ];
-
-    /// A change of the session's permission mode.
-    pub const fn mode(mode: PermissionMode) -> Self {
-        let (title, metadata, archived) = (None, None, None);
-        let permission_mode = Some(mode);
-        Self::Updated { title, metadata, permission_mode, archived, sent_history: None }
-    }
-
-    /// A change of the history that the model receives.
-    pub const fn sent(change: SentChange) -> Self {
-        let (title, metadata, archived) = (None, None, None);
-        let sent_history = Some(change);
-        Self::Updated { title, metadata, permission_mode: None, archived, sent_history }
-    }
-
-    /// A compaction: a summary replaces the beginning of the session's history.
-    pub const fn compacted(compaction: &Compaction) -> Self {
-        let Compaction { up_to, tokens_before, tokens_after, .. } = *compaction;
-        let tokens_after = Some(tokens_after);
-        Self::ContextCompacted { tokens_before, tokens_after, up_to: Some(up_to) }
-    }
-
-    /// The type on the wire.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::UserMessage { .. } => "user.message",
-            Self::UserInterrupt {} => "user.interrupt",
-            Self::UserToolConfirmation { .. } => "user.tool_confirmation",
-            Self::UserCustomToolResult { .. } => "user.custom_tool_result",
-            Self::AgentMessage { .. } => "agent.message",
-            Self::AgentThinking { .. } => "agent.thinking",
-            Self::AgentToolUse { .. } => "agent.tool_use",
-            Self::AgentCustomToolUse { .. } => "agent.custom_tool_use",
-            Self::AgentToolResult { .. } => "agent.tool_result",
-            Self::ContextCompacted { .. } => "agent.context_compacted",
-            Self::Todos { .. } => "session.todos",
-            Self::ToolServerChanged { .. } => "session.tool_server_changed",
-            Self::Forked { .. } => "session.forked",
-            Self::ThreadCreated { .. } => "session.thread_created",
-            Self::ThreadEvent { .. } => THREAD_EVENT,
-            Self::Updated { .. } => "session.updated",
-            Self::StatusRunning { .. } => "session.status_running",
-            Self::StatusRescheduled { .. } => "session.status_rescheduled",
-            Self::StatusIdle { .. } => STATUS_IDLE,
-            Self::Error { .. } => "session.error",
-            Self::Usage { .. } => "session.usage",
-            Self::ModelRequestStart { .. } => "span.model_request_start",
-            Self::ModelRequestEnd { .. } => "span.model_request_end",
-        }
-    }
-}
-
-/// The type of the event that ends a run.
-pub const STATUS_IDLE: &str = "session.status_idle";
-
-/// The type of the sub-agent events in the parent's stream.
-pub const THREAD_EVENT: &str = "session.thread_event";
 
 /// An event that has no sequence number yet.
 #[derive(Debug, Clone)]

@@ -60,8 +60,8 @@ impl Facts {
         let is_lost = self.lease_until.is_none_or(|until| until <= self.now);
         match self.status {
             RunStatus::Running if self.is_abandoned() => format!(
-                "The worker of the run has been lost since {since}, and no other worker has taken it over: \
-                 no other worker is alive, or none has a free slot."
+                "The worker of the run has been lost since {since}, and no other worker has taken \
+                 it over: no other worker is alive, or none has a free slot."
             ),
             RunStatus::Running if is_lost => format!(
                 "The worker of the run has been lost since {since}; another worker with a free slot \
