@@ -1,4 +1,4 @@
-//! Keeps what is known of models as the server tells it.
+//! Refreshes the capabilities of models from the server's list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,25 +9,25 @@ use tokio_util::sync::CancellationToken;
 use super::Model;
 use crate::domain::model::Models;
 
-/// How often the server is asked.
-const EVERY: Duration = Duration::from_hours(1);
+/// The interval between two requests for the list.
+const INTERVAL: Duration = Duration::from_hours(1);
 
-/// Asks the server for its models now and from time to time, until it is told to stop. A server
-/// that has no list is no trouble: what is known without it holds. The list that servers of Chat
-/// Completions have says nothing of what their models accept, so they are not asked.
+/// Requests the list of models now and once per interval until `stop` is cancelled. If a server
+/// has no list, the built-in capabilities stay in use. Servers of Chat Completions are not
+/// queried: their lists do not state capabilities.
 pub async fn keep_current(model: Model, models: Arc<Models>, stop: CancellationToken) {
     let Model::Anthropic(client) = model else { return };
-    let mut ticks = interval(EVERY);
+    let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let refresh = async {
         loop {
             ticks.tick().await;
             match client.models().await {
                 Ok(known) => {
-                    tracing::debug!(models = known.len(), "the server has told of its models");
+                    tracing::debug!(models = known.len(), "model capabilities refreshed");
                     models.refresh(known);
                 }
-                Err(error) => tracing::info!(%error, "what models accept is not refreshed"),
+                Err(error) => tracing::info!(%error, "model capabilities not refreshed"),
             }
         }
     };

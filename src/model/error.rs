@@ -1,4 +1,4 @@
-//! What can go wrong with a request to the model, and what may be tried again.
+//! Errors of requests to the model, and which of them can be retried.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use super::ReplyHead;
 use super::retry::MAX_RETRY_AFTER;
 use crate::domain::outcome::{ErrorType, RunError};
 
-/// A request that gave no reply.
+/// A failed request to the model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// No connection, or it broke before the headers came.
+    /// The connection failed, or broke before the headers arrived.
     #[error("the model could not be reached: {}", causes(.0))]
     Connect(#[source] reqwest::Error),
-    /// The server answered with an error, as the status or inside the stream.
+    /// The server reported an error, by its status or inside the stream.
     #[error("the model answered {}: {message}", describe(*.status, .kind))]
     Api {
-        /// The HTTP status; none for an error inside a stream.
+        /// The HTTP status; `None` for an error inside a stream.
         status: Option<u16>,
-        /// The server's word for it.
+        /// The error type.
         kind: ErrorKind,
-        /// The server's sentence.
+        /// The server's message.
         message: String,
-        /// The blocks of the request that it refuses, in the server's words, where it names them
-        /// beside its sentence.
+        /// Paths of the rejected blocks, as the server writes them, where it lists them separately
+        /// from its message.
         paths: Box<[String]>,
-        /// What the headers said.
+        /// The values of the response headers.
         head: ReplyHead,
     },
     /// The connection broke inside the stream.
@@ -33,21 +33,21 @@ pub enum ModelError {
     /// The stream ended before its last event.
     #[error("the model's stream ended before its reply was whole")]
     Truncated,
-    /// No byte came for too long.
+    /// No byte arrived within the idle timeout.
     #[error("the model sent nothing for {} s", .0.as_secs())]
     Idle(Duration),
-    /// The stream is not what the protocol says.
+    /// The stream violates the protocol.
     #[error("the model's stream cannot be read: {0}")]
     Malformed(String),
-    /// The reply is larger than any reply can be.
+    /// The reply exceeds the size limit.
     #[error("the model's reply is larger than {0} bytes")]
     TooLarge(usize),
-    /// It was not asked, because it failed everybody for so long.
+    /// No request was sent, because the circuit breaker has been open for this long.
     #[error("the model was not asked, because it failed all requests for {} s", .0.as_secs())]
     ShutOut(Duration),
 }
 
-/// An error with all that caused it: the outermost one only says that a request failed.
+/// Joins an error with its sources: the outermost message says only that a request failed.
 fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -60,39 +60,40 @@ fn describe(status: Option<u16>, kind: &ErrorKind) -> String {
     }
 }
 
-/// The server's word for an error.
+/// The type of an error that the server reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The request is wrong.
+    /// The request is invalid.
     InvalidRequest,
-    /// The key is wrong.
+    /// The API key is invalid.
     Authentication,
-    /// The account cannot pay.
+    /// The account has a billing problem.
     Billing,
-    /// The key may not do this.
+    /// The API key lacks a permission.
     Permission,
-    /// No such model or path.
+    /// The model or path does not exist.
     NotFound,
-    /// The request conflicts with another one.
+    /// The request conflicts with another request.
     Conflict,
     /// The request is too large.
     RequestTooLarge,
-    /// Too many requests.
+    /// The rate limit is exceeded.
     RateLimit,
-    /// The account's spend limit is reached; it stays so until the month ends.
+    /// The account's spend limit is reached; retries fail until the month ends.
     SpendLimit,
-    /// The server failed.
+    /// An internal error of the server.
     Api,
-    /// The server gave up waiting for itself.
+    /// A timeout inside the server.
     Timeout,
     /// The server is overloaded.
     Overloaded,
-    /// A word that this version does not know.
+    /// An error type that this version does not know.
     Other(String),
 }
 
 impl ErrorKind {
-    /// Reads the server's words: `details.error_code` if it says more, else `error.type`.
+    /// Parses the server's error type; `details.error_code` has priority where it is more specific
+    /// than `error.type`.
     pub fn parse(kind: &str, code: Option<&str>) -> Self {
         if let Some("enforced_spend_limit_reached" | "contract_spend_limit_reached") = code {
             return Self::SpendLimit;
@@ -113,7 +114,7 @@ impl ErrorKind {
         }
     }
 
-    /// The kind of an error whose body says nothing.
+    /// The error type of a response whose body is not readable.
     pub fn of_status(status: u16) -> Self {
         match status {
             401 => Self::Authentication,
@@ -131,7 +132,7 @@ impl ErrorKind {
         }
     }
 
-    /// The word on the wire.
+    /// The name in JSON.
     pub fn as_str(&self) -> &str {
         match self {
             Self::InvalidRequest => "invalid_request_error",
@@ -159,7 +160,7 @@ impl ErrorKind {
             | Self::NotFound
             | Self::RequestTooLarge
             | Self::SpendLimit => false,
-            // A status that a proxy may have chosen counts, whatever the body says.
+            // The status decides even against the body: a proxy may have set it.
             Self::InvalidRequest | Self::Other(_) => {
                 status.is_some_and(|status| matches!(status, 408 | 409 | 429 | 500..))
             }
@@ -168,12 +169,12 @@ impl ErrorKind {
 }
 
 impl ModelError {
-    /// Whether the same request may succeed later.
+    /// Returns true if the same request may succeed later.
     pub fn retryable(&self) -> bool {
         match self {
             Self::Connect(_) | Self::Broken(_) | Self::Truncated | Self::Idle(_) => true,
             Self::Api { status, kind, head, .. } => {
-                // What has run out stays so, whatever a proxy on the way thinks.
+                // A spend limit stays reached, even if a proxy advises a retry.
                 let is_spent = *kind == ErrorKind::SpendLimit;
                 !is_spent && head.should_retry.unwrap_or_else(|| kind.retryable(*status))
             }
@@ -181,7 +182,7 @@ impl ModelError {
         }
     }
 
-    /// What the headers of the reply said, if there was one.
+    /// The status and header values of the response, if there was one.
     pub fn head(&self) -> Option<(u16, &ReplyHead)> {
         match self {
             Self::Api { status, head, .. } => Some(((*status)?, head)),
@@ -195,20 +196,20 @@ impl ModelError {
         }
     }
 
-    /// Whether the request has more tokens, or more bytes, than the model's side takes.
+    /// Returns true if the request exceeds the server's limit of tokens or bytes.
     pub fn is_too_long(&self) -> bool {
         let Self::Api { kind, message, .. } = self else { return false };
         *kind == ErrorKind::RequestTooLarge
             || (*kind == ErrorKind::InvalidRequest && message.contains("prompt is too long"))
     }
 
-    /// Whether it is the request that is wrong, or too long.
+    /// Returns true if the error is caused by the request itself: it is invalid or too long.
     pub fn is_refusal(&self) -> bool {
         let Self::Api { kind, .. } = self else { return false };
         matches!(kind, ErrorKind::RequestTooLarge | ErrorKind::InvalidRequest)
     }
 
-    /// A word for it, for records and logs.
+    /// The name of the error in records and logs.
     pub fn word(&self) -> &str {
         match self {
             Self::Connect(_) => "connect",
@@ -222,7 +223,7 @@ impl ModelError {
         }
     }
 
-    /// How long the server asks us to wait.
+    /// The delay that the server requests before the next try.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Api { head, .. } => head.retry_after,
@@ -236,8 +237,8 @@ impl ModelError {
         }
     }
 
-    /// The failure as clients see it. The server's own sentence may quote the request, so only
-    /// its kind is told.
+    /// The failure as clients see it. It contains only the error type: the server's message may
+    /// quote the request.
     pub fn for_clients(&self) -> RunError {
         let (r#type, message) = match self {
             Self::Api { kind, .. } => (
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn overload_is_tried_again_and_a_spend_limit_is_not() {
+    fn overload_is_retried_and_a_spend_limit_is_not() {
         assert!(api(Some(529), ErrorKind::Overloaded).retryable());
         assert!(api(None, ErrorKind::Overloaded).retryable());
         let spend = ErrorKind::parse("rate_limit_error", Some("enforced_spend_limit_reached"));
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_without_a_readable_body_still_decides() {
+    fn without_a_readable_body_the_status_decides() {
         for (status, retryable) in [
             (302, false),
             (400, false),
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_advice_counts_more_than_the_status_but_not_than_a_spend_limit() {
+    fn retry_advice_overrides_the_status_but_not_a_spend_limit() {
         let advised = |status, kind, advice| {
             let head = ReplyHead { should_retry: Some(advice), ..ReplyHead::default() };
             let (status, message, paths) = (Some(status), String::new(), Box::default());

@@ -1,5 +1,5 @@
-//! What the clients of all protocols have in common: connections, deadlines, bounds, and what is
-//! read of an error.
+//! The HTTP layer that the clients of all protocols share: connections, timeouts, size limits and
+//! error responses.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -16,40 +16,40 @@ use tokio::time::timeout;
 use super::{ErrorKind, ModelError, ReplyHead};
 use crate::domain::trace::Trace;
 
-/// A client that cannot be made from its configuration.
+/// An invalid configuration of a client.
 #[derive(Debug, thiserror::Error)]
 pub enum BadClient {
-    /// The key has a character that a header cannot carry.
+    /// The API key or version contains a character that a header cannot contain.
     #[error("the model's API key or version cannot be sent as a header")]
     Header,
     /// The base URL cannot have a path.
     #[error("the model's base URL {0} cannot be extended by a path")]
     BaseUrl(Url),
-    /// TLS or the resolver did not start.
+    /// TLS or the DNS resolver failed to initialize.
     #[error("the HTTP client did not start: {0}")]
     Http(#[from] reqwest::Error),
 }
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// How much of an error's body is read, and of an answer that is not a stream.
+/// The maximum number of bytes read of an error body or of a response that is not a stream.
 const MAX_SMALL_BODY: usize = 64 * 1024;
-/// How much of a stream is read, padding and pings included.
+/// The maximum number of bytes read of a stream, including padding and pings.
 const MAX_BODY: usize = 128 * 1024 * 1024;
 
-/// What the body of an error says.
+/// The contents of an error body.
 #[derive(Debug)]
-pub(super) struct Complaint {
+pub(super) struct ErrorReport {
     pub(super) kind: ErrorKind,
     pub(super) message: String,
     /// As in [`ModelError::Api`].
     pub(super) paths: Box<[String]>,
 }
 
-/// Reads the body of an error response of this status; none if it is not of the protocol.
-pub(super) type ReadError = fn(u16, &[u8]) -> Option<Complaint>;
+/// Parses the body of an error response with this status; `None` if it does not match the protocol.
+pub(super) type ReadError = fn(u16, &[u8]) -> Option<ErrorReport>;
 
-/// Where the requests of one protocol go.
+/// The endpoint of one protocol, with its connection pool.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     http: reqwest::Client,
@@ -59,8 +59,8 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint with pooled connections. There is no total timeout: an answer may take minutes,
-    /// and it is silence that tells a dead connection.
+    /// Creates an endpoint with pooled connections. There is no total timeout: a reply may take
+    /// minutes, and the idle timeout detects dead connections.
     pub(super) fn new(
         base_url: &Url,
         path: &[&str],
@@ -84,7 +84,7 @@ impl Endpoint {
         Ok(Self { http, url, idle_timeout, read_error })
     }
 
-    /// A request, to be completed by headers.
+    /// Builds a POST request; the caller adds headers.
     pub(super) fn post(&self, body: Bytes, trace: Option<Trace>) -> RequestBuilder {
         let post = self.http.post(self.url.clone()).body(body);
         match trace {
@@ -101,7 +101,7 @@ impl Endpoint {
             .map_err(|error| ModelError::Connect(error.without_url()))?;
         let head = ReplyHead::of(response.headers());
         if !response.status().is_success() {
-            return Err(self.refused(response, head).await);
+            return Err(self.read_failure(response, head).await);
         }
         check_is_stream(response.headers())?;
         Ok(Events {
@@ -111,47 +111,47 @@ impl Endpoint {
         })
     }
 
-    async fn refused(&self, response: Response, head: ReplyHead) -> ModelError {
+    async fn read_failure(&self, response: Response, head: ReplyHead) -> ModelError {
         let status = response.status().as_u16();
-        // A server that fails may do so in the middle of saying why.
-        let complaint = match timeout(self.idle_timeout, small_body(response)).await {
-            // A proxy on the way answers with a page of its own.
+        // A server that fails may also fail while it sends the error body.
+        let report = match timeout(self.idle_timeout, small_body(response)).await {
+            // A proxy in between may send an error page of its own.
             Ok(body) => (self.read_error)(status, &body)
-                .unwrap_or_else(|| Complaint::of_status(status, "no readable error body")),
-            Err(_) => Complaint::of_status(status, "no whole error body"),
+                .unwrap_or_else(|| ErrorReport::of_status(status, "no readable error body")),
+            Err(_) => ErrorReport::of_status(status, "no whole error body"),
         };
-        complaint.error(Some(status), head)
+        report.error(Some(status), head)
     }
 
-    /// Sends a question and waits for its answer, one JSON object, within this time.
-    pub(super) async fn answer(
+    /// Sends a request whose response is one JSON object, and reads it within this time.
+    pub(super) async fn fetch_object(
         &self,
         post: RequestBuilder,
         within: Duration,
     ) -> Result<Vec<u8>, ModelError> {
-        let answered = async {
+        let exchange = async {
             let failed = |error: reqwest::Error| ModelError::Connect(error.without_url());
             let response = post.send().await.map_err(failed)?;
             if !response.status().is_success() {
                 let head = ReplyHead::of(response.headers());
-                return Err(self.refused(response, head).await);
+                return Err(self.read_failure(response, head).await);
             }
             Ok(small_body(response).await)
         };
-        timeout(within, answered).await.map_err(|_| ModelError::Idle(within))?
+        timeout(within, exchange).await.map_err(|_| ModelError::Idle(within))?
     }
 
-    /// The same endpoint, at a path beneath this one.
-    pub(super) fn beneath(&self, name: &str) -> Self {
-        let mut beneath = self.clone();
-        if let Ok(mut path) = beneath.url.path_segments_mut() {
+    /// Returns the endpoint at a path under this one.
+    pub(super) fn child(&self, name: &str) -> Self {
+        let mut child = self.clone();
+        if let Ok(mut path) = child.url.path_segments_mut() {
             path.push(name);
         }
-        beneath
+        child
     }
 
-    /// The address of a neighbour, with this name in place of the last one.
-    pub(super) fn beside(&self, name: &str) -> Url {
+    /// Returns the URL with its last path segment replaced by this name.
+    pub(super) fn sibling_url(&self, name: &str) -> Url {
         let mut url = self.url.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop().push(name);
@@ -159,31 +159,31 @@ impl Endpoint {
         url
     }
 
-    /// A request for a page of the same server.
+    /// Builds a GET request to the same server.
     pub(super) fn get(&self, url: Url) -> RequestBuilder {
         self.http.get(url)
     }
 
-    /// The longest silence.
+    /// The maximum time without a received byte.
     pub(super) const fn idle_timeout(&self) -> Duration {
         self.idle_timeout
     }
 }
 
-impl Complaint {
+impl ErrorReport {
     fn of_status(status: u16, message: &str) -> Self {
         let (kind, message) = (ErrorKind::of_status(status), message.to_owned());
         Self { kind, message, paths: Box::default() }
     }
 
-    /// The error, told by a status or, without one, inside a stream.
+    /// Converts to an error; without a status it was reported inside a stream.
     pub(super) fn error(self, status: Option<u16>, head: ReplyHead) -> ModelError {
         let Self { kind, message, paths } = self;
         ModelError::Api { status, kind, message, paths, head }
     }
 }
 
-/// A header that shows nowhere.
+/// A header value that is marked as sensitive, so that it does not appear in debug output.
 pub(super) fn secret_header(prefix: &str, key: &SecretString) -> Result<HeaderValue, BadClient> {
     let text = SecretString::from(format!("{prefix}{}", key.expose_secret()));
     let mut value = HeaderValue::from_str(text.expose_secret()).map_err(|_| BadClient::Header)?;
@@ -191,8 +191,8 @@ pub(super) fn secret_header(prefix: &str, key: &SecretString) -> Result<HeaderVa
     Ok(value)
 }
 
-/// A body that ends with an error when it is longer than any reply can be: the framing of events
-/// keeps what it has not yet understood.
+/// Limits the length of a body; a longer one ends with an error. The SSE decoder buffers incomplete
+/// events, so without a limit its memory would be unbounded.
 fn bounded(
     body: impl Stream<Item = reqwest::Result<Bytes>>,
 ) -> impl Stream<Item = io::Result<Bytes>> {
@@ -217,8 +217,8 @@ async fn small_body(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// A page, or one JSON object, comes from a server that is not the one meant, or that cannot
-/// stream: asking it again helps nobody. Any other word is let pass, and so is none.
+/// Rejects HTML and JSON responses: they come from the wrong server or from one that cannot stream,
+/// and a retry would not help. Other content types and a missing one are accepted.
 fn check_is_stream(headers: &HeaderMap) -> Result<(), ModelError> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
@@ -228,7 +228,7 @@ fn check_is_stream(headers: &HeaderMap) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// The events of a reply that is still coming in.
+/// The server-sent events of a reply.
 pub(super) struct Events {
     head: ReplyHead,
     stream: Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>,
@@ -242,14 +242,14 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
-    /// What the headers of the reply said.
+    /// The values of the reply's headers.
     pub(super) const fn head(&self) -> &ReplyHead {
         &self.head
     }
 
-    /// The data of the next event that has any; none at the end of the stream.
+    /// Returns the data of the next event that has data, or `None` at the end of the stream.
     ///
-    /// Dropping the future between two calls loses nothing.
+    /// Cancel safe: no data is lost when the future is dropped.
     pub(super) async fn next(&mut self) -> Result<Option<String>, ModelError> {
         loop {
             let event = timeout(self.idle_timeout, self.stream.next())

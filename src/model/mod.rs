@@ -1,4 +1,4 @@
-//! The model as a client sees it: one module a provider, and the retry policy they share.
+//! Clients of model servers, one module per protocol, and the retry policy that they share.
 
 pub mod anthropic;
 pub mod catalogue;
@@ -33,7 +33,7 @@ pub use refused::Refused;
 pub use reply_head::ReplyHead;
 pub use server::Server;
 
-/// A server of models, by the protocol that it speaks.
+/// The client of a model server, by its protocol.
 #[derive(Debug, Clone)]
 pub enum Model {
     /// The Messages API.
@@ -42,7 +42,7 @@ pub enum Model {
     OpenAi(openai::Client),
 }
 
-/// What all requests of a run begin with, as a server takes it.
+/// The serialized beginning that all requests of a run share.
 #[derive(Debug, Clone)]
 pub enum Head {
     /// For the Messages API.
@@ -51,30 +51,31 @@ pub enum Head {
     OpenAi(openai::Head),
 }
 
-/// The messages of a request.
+/// The serialized messages of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Messages<'a> {
-    /// In the form of the Messages API, joined by commas.
+    /// Messages in the format of the Messages API, separated by commas.
     pub text: &'a str,
-    /// The place in the last block of the request before, just before its closing brace, if so
-    /// much has come since that the model's side would not look back to what it cached there.
+    /// Offset in `text` of a second cache breakpoint: just before the closing brace of the last
+    /// block of the previous request. `None` unless so many blocks were added since that the
+    /// server's lookback would not find that cache entry.
     pub far_mark: Option<usize>,
-    /// Whether they begin with a summary.
+    /// True if the messages begin with a compaction summary.
     pub is_compacted: bool,
 }
 
-/// One request, ready to be sent, and sent again.
+/// A request that can be sent more than once.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The JSON text.
+    /// The body, as JSON text.
     pub body: Bytes,
-    /// Names of beta features that it uses, joined by commas.
+    /// Names of the beta features that the request uses, separated by commas.
     pub betas: Arc<str>,
-    /// The trace that it belongs to.
+    /// The trace context to propagate.
     pub trace: Option<Trace>,
 }
 
-/// A reply that is still coming in.
+/// A reply whose stream is being read.
 #[derive(Debug)]
 pub enum ReplyStream {
     /// Of the Messages API.
@@ -84,7 +85,7 @@ pub enum ReplyStream {
 }
 
 impl Model {
-    /// A client of this server.
+    /// Creates the client of a server.
     pub fn of(server: &Server) -> Result<Self, BadClient> {
         Ok(match server {
             Server::Anthropic(config) => Self::Anthropic(anthropic::Client::new(config)?),
@@ -92,7 +93,7 @@ impl Model {
         })
     }
 
-    /// The protocol.
+    /// The provider whose protocol the server speaks.
     pub const fn provider(&self) -> Provider {
         match self {
             Self::Anthropic(_) => Provider::Anthropic,
@@ -100,7 +101,7 @@ impl Model {
         }
     }
 
-    /// How the server takes Chat Completions, if it speaks them.
+    /// The dialect of Chat Completions; `None` for other protocols.
     pub const fn dialect(&self) -> Option<Dialect> {
         match self {
             Self::Anthropic(_) => None,
@@ -108,8 +109,8 @@ impl Model {
         }
     }
 
-    /// The head of all requests of a run: what its session pinned, and behind the session's tools
-    /// those of the run, if it has any of its own.
+    /// Builds the head of all requests of a run from the session's settings. The tools of the run
+    /// follow those of the session.
     pub fn head(
         &self,
         settings: &Settings,
@@ -126,7 +127,7 @@ impl Model {
         }
     }
 
-    /// Whether it sums a conversation up when it is asked to.
+    /// Returns true if the server can summarize a conversation (compaction).
     pub const fn sums_up(&self) -> bool {
         match self {
             Self::Anthropic(_) => true,
@@ -134,8 +135,8 @@ impl Model {
         }
     }
 
-    /// The head of a request that asks for a summary in place of an answer; none where the
-    /// protocol has no such thing.
+    /// Builds the head of a request for a summary instead of an answer; `None` if the protocol
+    /// cannot summarize.
     pub fn summary_head(
         &self,
         settings: &Settings,
@@ -151,8 +152,8 @@ impl Model {
         }
     }
 
-    /// How many tokens a run's first request with these messages would have, as the model's side
-    /// counts them; none where the protocol has no such question.
+    /// Asks the server for the number of input tokens of a run's first request with these
+    /// messages; `None` if the protocol has no such endpoint.
     pub async fn count_tokens(
         &self,
         settings: &Settings,
@@ -180,16 +181,16 @@ impl Model {
 }
 
 impl Head {
-    /// About how many bytes all requests begin with.
+    /// The approximate number of bytes that all requests begin with.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Anthropic(head) => head.bytes(),
-            // Only a summary asks, which this protocol does not have.
+            // Only compaction uses the size, and this protocol has no compaction.
             Self::OpenAi(_) => 0,
         }
     }
 
-    /// One request.
+    /// Builds a request from the head, these messages and a tool choice.
     pub fn request(&self, messages: Messages<'_>, choice: &ToolChoice) -> Request {
         match self {
             Self::Anthropic(head) => {
@@ -205,7 +206,7 @@ impl Head {
 }
 
 impl Head {
-    /// What part of these messages the server refused of a request, if its error names one.
+    /// Returns the part of the history that the server rejected, if its error names one.
     pub fn refused(&self, messages: &str, error: &ModelError) -> Option<Refused> {
         match self {
             Self::Anthropic(_) => error.refused(),
@@ -215,7 +216,7 @@ impl Head {
 }
 
 impl ReplyStream {
-    /// What the headers of the reply said.
+    /// The values of the reply's headers.
     pub fn head(&self) -> &ReplyHead {
         match self {
             Self::Anthropic(stream) => stream.head(),
@@ -223,9 +224,9 @@ impl ReplyStream {
         }
     }
 
-    /// The next thing that a reader would see; none at the end of the stream.
+    /// Returns the next progress for previews, or `None` at the end of the stream.
     ///
-    /// Dropping the future between two calls loses nothing.
+    /// Cancel safe: no data is lost when the future is dropped.
     pub async fn next(&mut self) -> Result<Option<Progress>, ModelError> {
         match self {
             Self::Anthropic(stream) => stream.next().await,
@@ -233,7 +234,7 @@ impl ReplyStream {
         }
     }
 
-    /// The whole reply, once the stream has ended.
+    /// Returns the complete reply after the end of the stream.
     pub fn finish(self) -> Result<Reply, ModelError> {
         match self {
             Self::Anthropic(stream) => stream.finish(),
@@ -242,56 +243,56 @@ impl ReplyStream {
     }
 }
 
-/// A whole reply of the model, its stream read to the end.
+/// A complete reply of the model.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// The model's own id of the message; servers that give none leave it empty.
+    /// The provider's message id; empty if the server sends none.
     pub id: String,
-    /// The model that answered, which may not be the one that was asked.
+    /// The model that answered; may differ from the requested model.
     pub model: String,
-    /// The blocks as they were received.
+    /// The content blocks as received.
     pub content: Content,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop: ModelStop,
-    /// What the request cost.
+    /// The tokens that the request used.
     pub usage: Usage,
-    /// Why the model declined, where it did and said why.
+    /// The category and explanation of a refusal, if the model gave them.
     pub refusal: Refusal,
-    /// What the model's side said when it summed up what it was sent, if it did.
+    /// The token counts of a server-side compaction, if there was one.
     pub summed_up: Option<ReplyCompaction>,
-    /// What it left out of what it was sent, if anything: an array.
+    /// The context edits that the server applied, as a JSON array; `None` if there were none.
     pub applied_edits: Option<Box<RawValue>>,
 }
 
-/// What a stream tells before it ends, for previews.
+/// Progress of a stream, for previews.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing that a reader would see.
+    /// No visible progress.
     Nothing,
     /// A text block begins.
     TextStarted {
-        /// The block's place in the reply.
+        /// The index of the block in the reply.
         index: usize,
     },
     /// A thinking block begins.
     ThinkingStarted {
-        /// The block's place in the reply.
+        /// The index of the block in the reply.
         index: usize,
     },
     /// A tool call begins.
     ToolUseStarted {
-        /// The block's place in the reply.
+        /// The index of the block in the reply.
         index: usize,
         /// The model's id of the call.
         id: String,
-        /// The tool's name.
+        /// The name of the tool.
         name: String,
     },
-    /// More text, thinking or input of the block at this place.
+    /// More text, thinking or tool input of the block at this index.
     Delta {
-        /// The block's place in the reply.
+        /// The index of the block in the reply.
         index: usize,
-        /// What came.
+        /// The added text.
         text: Arc<str>,
     },
 }

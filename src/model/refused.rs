@@ -1,29 +1,30 @@
-//! What a server finds wrong with a history.
+//! The part of a history that a server rejects.
 //!
-//! There is hardly a word for it but the server's sentence, which may change. One that is not
-//! understood costs no more than the run that it fails.
+//! Servers have almost no error codes for this, so it is recognized by the sentences of their
+//! messages, which may change. A sentence that is not recognized fails only the run at hand.
 
 use super::{ErrorKind, ModelError};
 use crate::domain::sent_history::BlockPosition;
 
-/// A part of the history that the server does not take.
+/// A part of the history that the server rejects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// Thinking: it is not what the server has signed, or stands where none may.
+    /// Thinking blocks: their signature does not verify, or they are in a position where the
+    /// protocol allows none.
     Thinking,
-    /// The summary of what came before.
+    /// The compaction summary of earlier messages.
     Summary,
-    /// These blocks.
+    /// The content blocks at these positions.
     Blocks(Vec<BlockPosition>),
 }
 
 impl ModelError {
-    /// What part of the history the server refuses, if it names one.
+    /// Returns the part of the history that the server rejects, if the error names one.
     pub(super) fn refused(&self) -> Option<Refused> {
         self.refusal().and_then(|(message, paths)| refused(message, paths))
     }
 
-    /// What the server says of a request that it does not take, and the places that it names.
+    /// Returns the message of an `invalid_request_error` and the paths that it lists.
     pub(super) fn refusal(&self) -> Option<(&str, &[String])> {
         match self {
             Self::Api {
@@ -65,7 +66,7 @@ fn refused(sentence: &str, paths: &[String]) -> Option<Refused> {
     Some(Refused::Blocks(places))
 }
 
-/// The block that a path leads to or into.
+/// The block that a path points to or into.
 fn place(path: &str) -> Option<BlockPosition> {
     let mut words = path.split('.');
     if words.next() != Some("messages") {
@@ -76,7 +77,7 @@ fn place(path: &str) -> Option<BlockPosition> {
         return None;
     }
     let block = words.next()?.parse().ok()?;
-    // Of a document only the whole can be left out.
+    // A document can only be removed as a whole.
     let mut inside = words.take_while(|word| *word != "source");
     let part = inside.by_ref().find(|word| *word == "content").and_then(|_| inside.next());
     Some(BlockPosition { message, block, part: part.and_then(|part| part.parse().ok()) })
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_names_a_block_or_a_part_of_it() {
+    fn a_path_names_a_block_or_a_part_of_a_block() {
         let named =
             |part| Some(Refused::Blocks(vec![BlockPosition { message: 3, block: 1, part }]));
         let image = "messages.3.content.1.image.source.base64.data: Could not process image";
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn all_blocks_are_refused_that_are_named_beside_the_sentence() {
+    fn all_listed_paths_are_rejected_blocks() {
         let paths = ["messages.0.content.2", "messages.4.content.0.content.1", "system.0"];
         let place = |message, block, part| BlockPosition { message, block, part };
         let places = vec![place(0, 2, None), place(4, 0, Some(1))];
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_has_sentences_of_its_own() {
+    fn errors_about_thinking_are_recognized_by_their_sentences() {
         for sentence in [
             "messages.1.content.0: Invalid `signature` in `thinking` block",
             "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to \
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_block_refuses_none() {
+    fn errors_without_a_block_path_are_not_about_content() {
         for sentence in ["messages.3: empty", "tools.0.name: too long", "prompt is too long", ""] {
             assert_eq!(of(400, sentence), None, "{sentence}");
         }

@@ -1,4 +1,4 @@
-//! What the headers of a reply say, of a good one and of an error.
+//! Values from the headers of a reply or an error response.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
-/// What the headers of a reply say.
+/// Values from the headers of a reply or an error response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReplyHead {
-    /// The server's own id of the request, to ask the server's people about.
+    /// The server's id of the request, for support requests to the provider.
     pub request_id: Option<String>,
-    /// How long the server asks us to wait.
+    /// The delay that the server requests before the next try.
     pub retry_after: Option<Duration>,
-    /// Whether the server says that the same request may succeed later.
+    /// The server's statement about whether a retry may succeed (`x-should-retry`).
     pub should_retry: Option<bool>,
 }
 
 impl ReplyHead {
-    /// Reads the headers. What is not readable counts as not said.
+    /// Parses the headers. Values that do not parse are absent.
     pub fn of(headers: &HeaderMap) -> Self {
         Self {
             request_id: ["request-id", "x-request-id"]
@@ -35,7 +35,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// Milliseconds before seconds, seconds before a date.
+/// Prefers milliseconds to seconds, and seconds to a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str, unit: f64| -> Option<Duration> {
         let value: f64 = text(headers, name)?.parse().ok()?;
@@ -46,7 +46,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         .or_else(|| until(headers))
 }
 
-/// The time until a date, by the clock of the server that named it where it tells the time.
+/// The time until the date in `retry-after`, by the clock of the server if it sends `date`.
 fn until(headers: &HeaderMap) -> Option<Duration> {
     let date = |name: &str| DateTimeParser::new().parse_timestamp(text(headers, name)?).ok();
     let now = date(DATE.as_str()).unwrap_or_else(Timestamp::now);
@@ -65,13 +65,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_told_in_seconds_in_milliseconds_or_by_a_date() {
+    fn retry_after_is_read_from_seconds_milliseconds_or_a_date() {
         let wait = |headers: &[(&'static str, &str)]| head(headers).retry_after;
         assert_eq!(wait(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
         assert_eq!(wait(&[("retry-after", "0.5")]), Some(Duration::from_millis(500)));
         let both = [("retry-after", "7"), ("retry-after-ms", "20")];
         assert_eq!(wait(&both), Some(Duration::from_millis(20)));
-        // The server's clock may be years away from ours.
+        // The server's clock may differ from ours by years.
         let date = [
             ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"),
             ("date", "Sun, 06 Nov 1994 08:49:32 GMT"),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_none_is_not_kept() {
+    fn zero_negative_and_malformed_delays_are_ignored() {
         for said in ["", "soon", "0", "-3", "NaN", "inf", "1e300", "Sun, 06 Nov 1994 08:49:37 GMT"]
         {
             assert_eq!(head(&[("retry-after", said)]).retry_after, None, "{said}");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_and_the_advice_are_read() {
+    fn the_request_id_and_the_retry_advice_are_read() {
         let said = head(&[("request-id", "req_1"), ("x-should-retry", "false")]);
         let expected = ReplyHead {
             request_id: Some("req_1".to_owned()),

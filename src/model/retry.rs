@@ -1,17 +1,17 @@
-//! When a failed request is sent again.
+//! The retry policy for requests to the model.
 
 use std::time::Duration;
 
 use super::ModelError;
 
-/// Requests of one step before its run fails.
+/// The maximum number of tries of one step; after that the run fails.
 pub const MAX_ATTEMPTS: u32 = 8;
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const MAX_DELAY: Duration = Duration::from_secs(30);
-/// The longest wait that a server can ask of us.
+/// The longest `retry-after` that is obeyed; a longer one fails the run.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// How long to wait after the given number of failures in a row; none when it is time to give up.
+/// Returns the delay after this number of consecutive failures, or `None` when no retry is due.
 ///
 /// Full jitter (a random part of an exponential ceiling) spreads clients that failed together.
 pub fn delay_after(failures: u32, error: &ModelError) -> Option<Duration> {
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_grow_to_a_ceiling_and_end() {
+    fn delays_double_up_to_a_ceiling_until_the_last_try() {
         let ceilings: Vec<_> = (1..=8).map(|failures| ceiling(failures).as_millis()).collect();
         assert_eq!(ceilings, [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]);
         for failures in 1..MAX_ATTEMPTS {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_asks_is_kept_up_to_a_minute() {
+    fn retry_after_is_obeyed_up_to_a_minute() {
         assert_eq!(delay_after(1, &overloaded(Some(7))), Some(Duration::from_secs(7)));
         assert_eq!(delay_after(1, &overloaded(Some(61))), None);
     }

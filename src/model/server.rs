@@ -1,21 +1,21 @@
-//! Where models are.
+//! The configuration of a model server.
 
 use reqwest::Url;
 
 use super::{anthropic, openai};
 use crate::domain::provider::Provider;
 
-/// A server of models, and how to speak to it.
+/// The configuration of a model server, by its protocol.
 #[derive(Debug, Clone)]
 pub enum Server {
-    /// It speaks the Messages API.
+    /// A server of the Messages API.
     Anthropic(anthropic::ClientConfig),
-    /// It speaks Chat Completions.
+    /// A server of Chat Completions.
     OpenAi(openai::ClientConfig),
 }
 
 impl Server {
-    /// Where it is.
+    /// The base URL.
     pub const fn base_url(&self) -> &Url {
         match self {
             Self::Anthropic(config) => &config.base_url,
@@ -23,7 +23,7 @@ impl Server {
         }
     }
 
-    /// The protocol.
+    /// The provider whose protocol the server speaks.
     pub const fn provider(&self) -> Provider {
         match self {
             Self::Anthropic(_) => Provider::Anthropic,

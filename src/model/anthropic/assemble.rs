@@ -1,4 +1,4 @@
-//! Puts the events of a stream together into the message that they are the parts of.
+//! Assembles the events of a stream into a message.
 
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -11,12 +11,12 @@ use crate::domain::usage::Usage;
 use crate::model::input::as_input;
 use crate::model::{ModelError, Progress, Reply};
 
-/// The most tokens that one request can cost; what is above it is a server's mistake.
+/// The maximum token count of one request; a higher one is treated as an error of the server.
 const MAX_TOKENS: i64 = 1_000_000_000;
-/// The largest reply that is taken in: far above the largest output budget.
+/// The maximum size of a reply, far above the largest output limit.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// A message while its events come in.
+/// A message that is being assembled from events.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     message: Option<RawObject>,
@@ -39,7 +39,7 @@ struct OpenBlock {
 }
 
 impl Assembler {
-    /// Takes in the data of one event.
+    /// Adds the data of one event.
     pub(super) fn push(&mut self, data: &str) -> Result<Progress, ModelError> {
         self.bytes += data.len();
         if self.bytes > MAX_BYTES {
@@ -75,12 +75,12 @@ impl Assembler {
         Ok(Progress::Nothing)
     }
 
-    /// Whether the last event was seen.
+    /// Returns true after the last event.
     pub(super) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// The message, if its last event was seen.
+    /// Returns the message, or an error if the last event is missing.
     pub(super) fn finish(self) -> Result<Reply, ModelError> {
         if !self.is_whole {
             return Err(ModelError::Truncated);
@@ -105,7 +105,7 @@ impl Assembler {
         })
     }
 
-    /// The whole message object as far as it has come.
+    /// The message object as received so far.
     fn snapshot(&self) -> Option<RawObject> {
         let mut message = self.message.clone()?;
         let blocks: Vec<RawObject> = self.blocks.iter().map(OpenBlock::snapshot).collect();
@@ -119,7 +119,7 @@ impl Assembler {
     }
 }
 
-/// Whether a text is nested so deeply that nobody who stores it could read it again.
+/// Returns true if the JSON is nested more deeply than the store can parse.
 fn is_too_deep(json: &str) -> bool {
     const MAX_DEPTH: usize = 1000;
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
@@ -136,28 +136,28 @@ fn is_too_deep(json: &str) -> bool {
     })
 }
 
-/// Whether this is a list of edits, as long as one may be.
-fn are_edits(told: &RawValue) -> bool {
+/// Returns true for a non-empty JSON array of applied edits within the size limit.
+fn are_edits(edits: &RawValue) -> bool {
     const MAX_EDITS: usize = 64 * 1024;
-    told.get().starts_with('[') && told.get() != "[]" && told.get().len() <= MAX_EDITS
+    edits.get().starts_with('[') && edits.get() != "[]" && edits.get().len() <= MAX_EDITS
 }
 
-/// The model that took over, told by a block of its own.
+/// The fallback model that took over, as named by a block of type `fallback`.
 fn fallback_model(block: &RawObject) -> Option<Box<RawValue>> {
     let kind: String = block.read("type")?;
     let to: RawObject = (kind == "fallback").then(|| block.read("to")).flatten()?;
     to.read("model")
 }
 
-/// What the request used. A summary that the model's side made of what it was sent is paid for as
-/// well, and is not in the counts of the reply.
+/// The usage of the request. The usage of a server-side compaction is billed as well, but is not
+/// included in the counts of the reply.
 fn usage(fields: &RawObject) -> Usage {
     let mut usage = counts(fields);
     usage += summaries(fields);
     usage
 }
 
-/// What summaries used.
+/// The usage of server-side compactions.
 fn summaries(fields: &RawObject) -> Usage {
     let mut usage = Usage::default();
     for summary in steps(fields, "compaction") {
@@ -166,14 +166,14 @@ fn summaries(fields: &RawObject) -> Usage {
     usage
 }
 
-/// The steps of this kind that the reply was made in.
+/// The iterations of this type that the usage lists.
 fn steps(usage: &RawObject, kind: &str) -> Vec<RawObject> {
     let mut steps: Vec<RawObject> = usage.read("iterations").unwrap_or_default();
     steps.retain(|step| step.read::<String>("type").is_some_and(|it| it == kind));
     steps
 }
 
-/// How many tokens the first summary was made of, and how many the answer after the last one.
+/// The prompt tokens of the first compaction, and of the message after the last compaction.
 fn summed_up(usage: &RawObject) -> Option<ReplyCompaction> {
     let prompt = |step: &RawObject| counts(step).prompt();
     let tokens_before = steps(usage, "compaction").first().map(prompt)?;
@@ -246,7 +246,7 @@ impl OpenBlock {
                 return Progress::Nothing;
             }
             BlockDelta::Compaction(mut fields) => {
-                // The delta's own type must not replace the block's.
+                // The `type` of the delta must not overwrite the `type` of the block.
                 if let Some(kind) = self.object.read("type") {
                     fields.set("type", kind);
                 }
@@ -280,7 +280,7 @@ impl OpenBlock {
         object
     }
 
-    /// The input. No text at all means what the block began with, which is `{}`.
+    /// The input. Without any delta it is the input of the start event, which is `{}`.
     fn input(&self) -> Option<Box<RawValue>> {
         let given: Option<RawObject> = self.object.read("input");
         if self.input.trim().is_empty() && given.is_some() {

@@ -1,4 +1,4 @@
-//! Sends requests and reads their streams.
+//! Sends requests and reads the streams of their replies.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use secrecy::SecretString;
 
 use super::assemble::Assembler;
 use super::decode::ErrorBody;
-use crate::model::http::{BadClient, Complaint, Endpoint, Events, secret_header};
+use crate::model::http::{BadClient, Endpoint, ErrorReport, Events, secret_header};
 use crate::model::{ModelError, Progress, Reply, ReplyHead, Request};
 
-/// Where the model is and how to speak to it.
+/// The configuration of a client of the Messages API.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
-    /// Without the `/v1/messages` that is added to it.
+    /// The base URL, to which `/v1/messages` is appended.
     pub base_url: Url,
-    /// Sent as `x-api-key`; local servers need none.
+    /// The API key, sent as `x-api-key`; local servers need none.
     pub api_key: Option<SecretString>,
-    /// Sent as `anthropic-version`.
+    /// The API version, sent as `anthropic-version`.
     pub version: String,
-    /// The longest silence: before the headers, and between two pieces of a stream.
+    /// The maximum time without a received byte: before the headers, and inside the stream.
     pub idle_timeout: Duration,
 }
 
@@ -31,7 +31,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client with pooled connections.
+    /// Creates a client with pooled connections.
     pub fn new(config: &ClientConfig) -> Result<Self, BadClient> {
         let mut headers = HeaderMap::new();
         let version = HeaderValue::from_str(&config.version).map_err(|_| BadClient::Header)?;
@@ -52,7 +52,7 @@ impl Client {
     }
 }
 
-/// A request as it is posted, with the beta features that it uses.
+/// Builds the POST request, with the header that names the beta features.
 pub(super) fn with_betas(endpoint: &Endpoint, request: Request) -> RequestBuilder {
     let post = endpoint.post(request.body, request.trace);
     if request.betas.is_empty() {
@@ -61,11 +61,11 @@ pub(super) fn with_betas(endpoint: &Endpoint, request: Request) -> RequestBuilde
     post.header("anthropic-beta", request.betas.as_ref())
 }
 
-fn read_error(_: u16, body: &[u8]) -> Option<Complaint> {
-    serde_json::from_slice::<ErrorBody<'_>>(body).ok().map(Complaint::from)
+fn read_error(_: u16, body: &[u8]) -> Option<ErrorReport> {
+    serde_json::from_slice::<ErrorBody<'_>>(body).ok().map(ErrorReport::from)
 }
 
-/// A reply that is still coming in.
+/// A reply whose stream is being read.
 #[derive(Debug)]
 pub struct ReplyStream {
     events: Events,
@@ -73,16 +73,16 @@ pub struct ReplyStream {
 }
 
 impl ReplyStream {
-    /// What the headers of the reply said.
+    /// The values of the reply's headers.
     pub fn head(&self) -> &ReplyHead {
         self.events.head()
     }
 
-    /// The next thing that a reader would see; none at the end of the stream.
+    /// Returns the next progress for previews, or `None` at the end of the stream.
     ///
-    /// Dropping the future between two calls loses nothing.
+    /// Cancel safe: no data is lost when the future is dropped.
     pub async fn next(&mut self) -> Result<Option<Progress>, ModelError> {
-        // The connection may stay open after the last event.
+        // The server may keep the connection open after the last event.
         while !self.assembler.is_whole() {
             let Some(data) = self.events.next().await? else { return Ok(None) };
             let progress = self.assembler.push(&data)?;
@@ -93,7 +93,7 @@ impl ReplyStream {
         Ok(None)
     }
 
-    /// The whole reply, once the stream has ended.
+    /// Returns the complete reply after the end of the stream.
     pub fn finish(self) -> Result<Reply, ModelError> {
         self.assembler.finish()
     }

@@ -1,4 +1,4 @@
-//! Asks how many tokens a request would have: `POST /v1/messages/count_tokens`.
+//! Counts the tokens of a request: `POST /v1/messages/count_tokens`.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde::Deserialize;
 use super::client::{Client, with_betas};
 use crate::model::{ModelError, Request};
 
-/// The question stands in the way of an answer, and there are other ways to an estimate.
-const WITHIN: Duration = Duration::from_secs(10);
+/// The timeout. It is short because the run waits for the count, and an estimate is available.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// More than any request can have.
+/// The maximum token count; a higher one is treated as an error of the server.
 const MAX_TOKENS: i64 = 1_000_000_000;
 
 #[derive(Deserialize)]
@@ -19,13 +19,13 @@ struct Counted {
 }
 
 impl Client {
-    /// The tokens of this body, as the model's side counts them.
+    /// Returns the number of input tokens of this body, as the server counts them.
     pub async fn count_tokens(&self, request: Request) -> Result<i64, ModelError> {
-        let endpoint = self.messages.beneath("count_tokens");
-        let answer = endpoint.answer(with_betas(&endpoint, request), WITHIN).await?;
+        let endpoint = self.messages.child("count_tokens");
+        let answer = endpoint.fetch_object(with_betas(&endpoint, request), TIMEOUT).await?;
         let counted: Counted = serde_json::from_slice(&answer)
             .map_err(|error| ModelError::Malformed(format!("a count is not readable: {error}")))?;
-        // Some servers answer, and do not count.
+        // Some servers have the endpoint but always return 0.
         if !(1..=MAX_TOKENS).contains(&counted.input_tokens) {
             return Err(ModelError::Malformed(format!("{} tokens", counted.input_tokens)));
         }

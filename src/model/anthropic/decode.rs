@@ -1,4 +1,4 @@
-//! One event of the stream: from the JSON of its data to what it says.
+//! Decodes one event of the stream from its JSON.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::raw_object::RawObject;
-use crate::model::http::Complaint;
+use crate::model::http::ErrorReport;
 use crate::model::{ErrorKind, ModelError, ReplyHead};
 
-/// What an event says.
+/// A decoded event.
 #[derive(Debug)]
 pub(super) enum StreamEvent<'a> {
     MessageStart(RawObject),
@@ -25,15 +25,15 @@ pub(super) enum StreamEvent<'a> {
     MessageDelta {
         delta: RawObject,
         usage: RawObject,
-        /// What was left out of what was sent.
+        /// The context edits that the server applied to the request.
         applied_edits: Option<Box<RawValue>>,
     },
     MessageStop,
-    /// A ping, or an event that this version does not know.
+    /// A ping, or an event type that this version does not know.
     Ignored,
 }
 
-/// What a delta adds to its block.
+/// The addition of a delta event to its block.
 #[derive(Debug)]
 pub(super) enum BlockDelta<'a> {
     Text(Cow<'a, str>),
@@ -41,7 +41,7 @@ pub(super) enum BlockDelta<'a> {
     Thinking(Cow<'a, str>),
     Signature(Box<RawValue>),
     Citation(Box<RawValue>),
-    /// Members to be assigned as they are.
+    /// Members to merge into the block as they are.
     Compaction(RawObject),
     Unknown,
 }
@@ -80,7 +80,7 @@ struct MessageDelta {
     context_management: Option<RawObject>,
 }
 
-/// The body of an error response, and the data of an `error` event.
+/// The body of an error response, also the data of an `error` event.
 #[derive(Deserialize)]
 pub(super) struct ErrorBody<'a> {
     #[serde(borrow)]
@@ -101,12 +101,12 @@ struct ErrorFields<'a> {
 struct ErrorDetails<'a> {
     #[serde(borrow, default)]
     error_code: Option<Cow<'a, str>>,
-    /// The places of blocks, for [`TOO_LARGE`].
+    /// The paths of blocks, for [`TOO_LARGE`].
     #[serde(borrow, default)]
     paths: Option<&'a RawValue>,
 }
 
-/// The code of images with too many pixels.
+/// The error code for images with too many pixels.
 const TOO_LARGE: &str = "image_dimensions_too_large";
 
 impl ErrorDetails<'_> {
@@ -117,7 +117,7 @@ impl ErrorDetails<'_> {
     }
 }
 
-impl From<ErrorBody<'_>> for Complaint {
+impl From<ErrorBody<'_>> for ErrorReport {
     fn from(ErrorBody { error }: ErrorBody<'_>) -> Self {
         let details = error.details.as_ref();
         let code = details.and_then(|details| details.error_code.as_deref());
@@ -129,7 +129,8 @@ impl From<ErrorBody<'_>> for Complaint {
     }
 }
 
-/// Reads the data of one event. The JSON's own `type` decides: some servers send no event names.
+/// Decodes the data of one event. The `type` member decides, because some servers send no event
+/// names.
 pub(super) fn decode(data: &str) -> Result<StreamEvent<'_>, ModelError> {
     if data.is_empty() || data == "[DONE]" {
         return Ok(StreamEvent::Ignored);
@@ -147,13 +148,14 @@ pub(super) fn decode(data: &str) -> Result<StreamEvent<'_>, ModelError> {
         "content_block_stop" => StreamEvent::BlockStop,
         "message_delta" => {
             let MessageDelta { delta, usage, context_management } = read(data)?;
-            let applied_edits = context_management.and_then(|told| told.read("applied_edits"));
+            let applied_edits =
+                context_management.and_then(|management| management.read("applied_edits"));
             StreamEvent::MessageDelta { delta, usage: usage.unwrap_or_default(), applied_edits }
         }
         "message_stop" => StreamEvent::MessageStop,
         "error" => {
-            let complaint = Complaint::from(read::<ErrorBody<'_>>(data)?);
-            return Err(complaint.error(None, ReplyHead::default()));
+            let report = ErrorReport::from(read::<ErrorBody<'_>>(data)?);
+            return Err(report.error(None, ReplyHead::default()));
         }
         _ => StreamEvent::Ignored,
     })

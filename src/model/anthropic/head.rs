@@ -1,4 +1,4 @@
-//! What the requests of a run begin with: all that its session has pinned.
+//! The common beginning of a run's requests: everything that its session pins.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,20 +15,20 @@ use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::session::Settings;
 
-/// What every request of a session begins with: everything up to the opening of `messages`.
+/// The common beginning of a session's requests, up to the opening of `messages`.
 #[derive(Debug, Clone)]
 pub struct Head {
     pub(super) text: Bytes,
-    /// Names of beta features, joined by commas.
+    /// Names of the beta features, separated by commas.
     betas: Arc<str>,
-    /// Likewise, where the messages begin with a summary.
+    /// The same for messages that begin with a compaction summary.
     betas_compacted: Arc<str>,
     pub(super) mark: Option<Mark>,
-    /// What is asked of a summary, if one is wanted in place of an answer.
+    /// The instructions for a summary, if the request is for a summary instead of an answer.
     pub(super) summary: Option<Box<RawValue>>,
 }
 
-/// The beta feature of a summary: it is named when one is asked for, and when one is sent back.
+/// The beta feature of compaction, required to request a summary and to send one back.
 const COMPACTION: &str = "compact-2026-09-04";
 
 #[derive(Serialize)]
@@ -38,8 +38,8 @@ struct Fields<'a> {
     max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<bool>,
-    /// Automatic caching: the server marks the last block that can be cached, and moves the mark
-    /// with the conversation, so that no marker ever changes a block that we sent before.
+    /// Automatic caching: the server places the breakpoint on the last cacheable block and moves
+    /// it with the conversation, so no breakpoint changes a block that was sent before.
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<Mark>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,7 +104,7 @@ fn is_empty_array(tools: &&RawValue) -> bool {
     tools.get() == "[]"
 }
 
-/// One array of the definitions of two, each as it is.
+/// Concatenates two JSON arrays of tool definitions without changing their text.
 fn joined(first: &RawValue, more: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
     let mut all: Vec<&RawValue> = serde_json::from_str(first.get())?;
     all.extend(serde_json::from_str::<Vec<&RawValue>>(more.get())?);
@@ -112,8 +112,8 @@ fn joined(first: &RawValue, more: &RawValue) -> Result<Box<RawValue>, serde_json
 }
 
 impl Head {
-    /// The head of all requests of a run: what its session pinned, and behind the session's tools
-    /// those of the run, if it has any of its own.
+    /// Builds the head of all requests of a run from the session's settings. The tools of the run
+    /// follow those of the session.
     pub fn new(
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
@@ -144,7 +144,7 @@ impl Head {
         Ok(Self { mark, ..Self::of(&fields, settings)? })
     }
 
-    /// The head of a request for a summary in place of an answer, with settings for one.
+    /// Builds the head of a request for a summary, with the session's instructions for it.
     pub fn for_summary(
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
@@ -157,7 +157,7 @@ impl Head {
         Ok(Self { summary: Some(summary), betas, ..head })
     }
 
-    /// The head of a question for the tokens of a request, before any edit.
+    /// Builds the head of a token count request, which counts the prompt before any context edit.
     pub fn for_count(
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
@@ -182,20 +182,20 @@ impl Head {
         Ok(Self { text: text.into(), betas: joined, betas_compacted, mark: None, summary: None })
     }
 
-    /// Bytes of it.
+    /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }
 
-    /// Names of the beta features that requests use, joined by commas; `is_compacted` says whether
-    /// their messages begin with a summary.
+    /// Names of the beta features that requests use, separated by commas; `is_compacted` is true
+    /// if their messages begin with a compaction summary.
     pub fn betas(&self, is_compacted: bool) -> Arc<str> {
         Arc::clone(if is_compacted { &self.betas_compacted } else { &self.betas })
     }
 }
 
 impl<'a> Fields<'a> {
-    /// Those that are parts of the prompt.
+    /// The fields that belong to the prompt.
     fn counted(settings: &'a Settings, tools: &'a RawValue) -> Self {
         let system = &settings.system;
         Self {
@@ -215,7 +215,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The tools of a session, and behind them those of the run.
+/// The tools of the session, followed by those of the run.
 fn tools<'a>(
     settings: &'a Settings,
     tools_of_run: Option<&RawValue>,
@@ -226,7 +226,7 @@ fn tools<'a>(
     })
 }
 
-/// The beta features that a session's edits are parts of.
+/// The beta features that the session's context edits need.
 fn edit_betas(context: &Context) -> Result<Vec<&'static str>, serde_json::Error> {
     let Some(edits) = &context.edits else { return Ok(Vec::new()) };
     let edits: Vec<Typed<'_>> = serde_json::from_str(edits.get())?;
@@ -243,7 +243,8 @@ struct Typed<'a> {
     r#type: Cow<'a, str>,
 }
 
-/// The system prompt, if there is one. Only a block can carry a mark; a string is its shorthand.
+/// The system prompt, if there is one. A cache breakpoint needs the form of a block list; a string
+/// is shorthand for one block.
 fn system(
     settings: &Settings,
     mark: Option<Mark>,

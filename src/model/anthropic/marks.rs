@@ -1,19 +1,20 @@
-//! The marks that ask for caching.
+//! Cache breakpoints (`cache_control`).
 //!
-//! Three at most, of the four that a request may have. One at the end of what the session pinned
-//! (the system prompt, or without one the tools) never moves, and is shared by all sessions of the
-//! same settings. The one at the end of the conversation is left to the server: it is a member of
-//! the request and not of a block, so that no block that was sent is ever sent otherwise. Only
-//! after a long turn there is one more, in a block: where the request before ended.
+//! At most three of the four breakpoints that a request may have are used. The first, after the
+//! part that the session pins (the system prompt, or the tools if there is none), never moves and
+//! is shared by all sessions with the same settings. The second, at the end of the conversation,
+//! is placed by the server: it is a member of the request, not of a block, so a block is always
+//! sent with the same bytes. The third exists only after a long turn, in the block with which the
+//! previous request ended.
 //!
-//! All have the same lifetime, so that none can stand before a longer one.
+//! All have the same lifetime: the API requires longer lifetimes before shorter ones.
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::domain::prompt_cache::CacheTtl;
 
-/// What marks a place, as the value of `cache_control`.
+/// A cache breakpoint, as the value of `cache_control`.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Mark {
     r#type: &'static str,
@@ -30,7 +31,7 @@ impl Mark {
         Self { r#type: "ephemeral", ttl }
     }
 
-    /// The member of a block, to stand before its closing brace.
+    /// The member to insert before the closing brace of a block.
     pub(super) const fn member(self) -> &'static str {
         match self.ttl {
             None => r#","cache_control":{"type":"ephemeral"}"#,
@@ -38,8 +39,8 @@ impl Mark {
         }
     }
 
-    /// An array of blocks or tools whose last one is marked, all else as it is. What is marked
-    /// already stays as it is.
+    /// Marks the last element of an array of blocks or tools, and leaves everything else as it is.
+    /// An array that contains a breakpoint already is not changed.
     pub(super) fn at_the_end(self, array: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
         let text = array.get();
         match text.rfind('}') {
@@ -52,7 +53,7 @@ impl Mark {
     }
 }
 
-/// A text as the one block that it stands for.
+/// Converts a string to the equivalent list of one text block.
 pub(super) fn block_of(text: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
     #[derive(Serialize)]
     struct Text<'a> {
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_an_array_is_marked_and_all_else_is_as_it_was() {
+    fn the_last_element_is_marked_and_the_rest_is_unchanged() {
         assert_eq!(
             marked(CacheTtl::FiveMinutes, r#"[{"a": {}}, {"b":  "}" } ]"#),
             r#"[{"a": {}}, {"b":  "}" ,"cache_control":{"type":"ephemeral"}} ]"#
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_or_marked_already_stays_as_it_is() {
+    fn an_array_that_is_empty_or_marked_already_is_not_changed() {
         for array in ["[]", r#"[{"a":1,"cache_control":null},{"b":1}]"#] {
             assert_eq!(marked(CacheTtl::Hour, array), array);
         }

@@ -1,4 +1,4 @@
-//! The Anthropic Messages API, and the many servers that speak its format.
+//! The Anthropic Messages API, also offered by many other servers.
 
 mod assemble;
 mod client;

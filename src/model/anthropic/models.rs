@@ -1,4 +1,4 @@
-//! What the server says of its models: `GET /v1/models`.
+//! The capabilities of models, as the server lists them: `GET /v1/models`.
 
 use serde_json::Value;
 use tokio::time::timeout;
@@ -6,32 +6,32 @@ use tokio::time::timeout;
 use super::client::Client;
 use crate::domain::model::{Capabilities, Effort, Known, ThinkingKind};
 
-/// Models of one page, as many as the server gives.
+/// The page size, the maximum that the server supports.
 const PAGE: &str = "1000";
-/// Pages that are read.
+/// The maximum number of pages that are read.
 const MAX_PAGES: usize = 10;
-/// Bytes of one page that are read.
+/// The maximum size of one page, in bytes.
 const MAX_BODY: usize = 4 * 1024 * 1024;
 
-/// Why there is no list of models.
+/// A failure to read the list of models.
 #[derive(Debug, thiserror::Error)]
 pub enum NoModels {
-    /// The server cannot be reached, or broke off.
+    /// The server is unreachable, or the connection broke.
     #[error("the server cannot be asked for its models")]
     Http(#[from] reqwest::Error),
-    /// The server was silent for too long.
+    /// The request timed out.
     #[error("the server was silent when it was asked for its models")]
     Silent,
-    /// The server has no such list, or does not give it to us.
+    /// The server has no such list or denies access to it.
     #[error("the server answered {0} when it was asked for its models")]
     Status(u16),
-    /// The answer is something else.
+    /// The response is not a list of models.
     #[error("the server's list of models cannot be read: {0}")]
     Unreadable(String),
 }
 
 impl Client {
-    /// What the server says of all its models.
+    /// Returns the capabilities of all models that the server lists.
     pub async fn models(&self) -> Result<Known, NoModels> {
         let mut known = Known::new();
         let mut after = None;
@@ -52,7 +52,7 @@ impl Client {
     }
 
     async fn page(&self, after: Option<&str>) -> Result<Value, NoModels> {
-        let mut url = self.messages.beside("models");
+        let mut url = self.messages.sibling_url("models");
         url.query_pairs_mut().append_pair("limit", PAGE);
         if let Some(after) = after {
             url.query_pairs_mut().append_pair("after_id", after);
@@ -73,7 +73,7 @@ impl Client {
     }
 }
 
-/// A model and what is said of it. What is said in an unknown way is not said.
+/// Parses the entry of one model. Capabilities in an unknown format are absent.
 fn entry(entry: &Value) -> Option<(String, Capabilities)> {
     let id = entry.get("id")?.as_str()?.to_owned();
     let count = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|count| *count > 0);
@@ -104,14 +104,14 @@ fn thinking(types: &Value) -> Option<Vec<ThinkingKind>> {
     Some(ThinkingKind::ALL.into_iter().filter(takes).collect())
 }
 
-/// The levels, if the server tells them apart or has none.
+/// The effort levels, if the server lists them or states that there are none.
 fn effort(said: &Value) -> Option<Vec<Effort>> {
     if supported(said) == Some(false) {
         return Some(Vec::new());
     }
     let takes = |level: &Effort| said.get(level.as_str()).and_then(supported);
-    let is_told = Effort::ALL.iter().any(|level| takes(level).is_some());
-    is_told.then(|| Effort::ALL.into_iter().filter(|level| takes(level) == Some(true)).collect())
+    let has_levels = Effort::ALL.iter().any(|level| takes(level).is_some());
+    has_levels.then(|| Effort::ALL.into_iter().filter(|level| takes(level) == Some(true)).collect())
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_read_as_far_as_it_is_understood() {
+    fn known_capabilities_of_an_entry_are_read_and_others_ignored() {
         let yes = json!({ "supported": true });
         let no = json!({ "supported": false });
         let whole = json!({

@@ -7,7 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// Members in the order in which they came.
+/// The members, in their original order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RawObject(Vec<(String, Box<RawValue>)>);
 
@@ -16,12 +16,12 @@ impl RawObject {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_ref())
     }
 
-    /// The member as a type of its own; none when it is absent, null or of another shape.
+    /// Deserializes a member; `None` if it is absent, null or of another type.
     pub(super) fn read<'a, T: Deserialize<'a>>(&'a self, key: &str) -> Option<T> {
         self.get(key).and_then(|value| serde_json::from_str(value.get()).ok())
     }
 
-    /// Replaces a member in its place, or adds it at the end.
+    /// Replaces a member at its position, or appends it.
     pub(super) fn set(&mut self, key: &str, value: Box<RawValue>) {
         match self.0.iter_mut().find(|(name, _)| name == key) {
             Some((_, old)) => *old = value,
@@ -29,7 +29,7 @@ impl RawObject {
         }
     }
 
-    /// Takes over the members of another object, but for those that are null.
+    /// Sets all members of another object except those that are null.
     pub(super) fn merge(&mut self, other: Self) {
         for (key, value) in other.0 {
             if value.get() != "null" {

@@ -1,7 +1,7 @@
-//! The body of a request, put together from stored text.
+//! Builds the body of a request from stored JSON text.
 //!
-//! The varying members come after the messages, so that the body of one request up to the end of
-//! its messages is a byte prefix of the next one; but for a mark of the cache, which is no content.
+//! The members that vary follow the messages. So the body of one request, up to the end of its
+//! messages, is a byte prefix of the next one, except for a cache breakpoint, which is not content.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use super::head::Head;
 use crate::domain::tool::ToolChoice;
 use crate::model::Messages;
 
-/// The body of one request.
+/// Builds the body of one request.
 pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {
     let mut body = Vec::with_capacity(head.text.len() + messages.text.len() + 128);
     body.extend_from_slice(&head.text);
@@ -29,7 +29,7 @@ pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {
     }
     if *choice != ToolChoice::Auto {
         body.extend_from_slice(br#","tool_choice":"#);
-        // Strings always serialize, and a vector takes every byte.
+        // Serializing a string cannot fail, nor can writing to a vector.
         let _ = serde_json::to_writer(&mut body, choice);
     }
     body.push(b'}');

@@ -1,4 +1,4 @@
-//! Puts the chunks of a stream together into a reply in the form of the Messages API.
+//! Assembles the chunks of a stream into a reply in the format of the Messages API.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -12,12 +12,12 @@ use crate::domain::usage::Usage;
 use crate::model::input::as_input;
 use crate::model::{ModelError, Progress, Reply};
 
-/// The largest reply that is taken in: far above the largest output budget.
+/// The maximum size of a reply, far above the largest output limit.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
-/// The place of the text in a reply; the calls come behind it.
+/// The index of the text block in a reply; the calls follow it.
 const TEXT: usize = 0;
 
-/// A reply while its chunks come in.
+/// A reply that is being assembled from chunks.
 #[derive(Debug)]
 pub(super) struct Assembler {
     model: String,
@@ -31,7 +31,7 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    /// For the reply to a request with this body.
+    /// Creates an assembler for the reply to a request with this body.
     pub(super) fn new(sent: Bytes) -> Self {
         Self {
             model: String::new(),
@@ -45,7 +45,7 @@ impl Assembler {
         }
     }
 
-    /// Takes in the data of one event.
+    /// Adds the data of one event.
     pub(super) fn push(&mut self, data: &str) -> Result<Vec<Progress>, ModelError> {
         self.bytes += data.len();
         if self.bytes > MAX_BYTES {
@@ -63,10 +63,10 @@ impl Assembler {
             self.model.clone_from(model);
         }
         let (choice, usage) = chunk.choice();
-        // Some servers count on and on, so the last count is the right one.
+        // Some servers send cumulative counts in every chunk, so the last one is correct.
         self.usage = usage.unwrap_or(self.usage);
         let Some(choice) = choice else { return Ok(Vec::new()) };
-        // Some servers say nothing in every chunk but the last.
+        // Some servers send an empty reason in every chunk but the last.
         if choice.finish_reason.as_ref().is_some_and(|reason| !reason.is_empty()) {
             self.finish_reason = choice.finish_reason;
         }
@@ -74,37 +74,37 @@ impl Assembler {
     }
 
     fn add(&mut self, delta: Delta) -> Vec<Progress> {
-        let mut told = Vec::new();
+        let mut progress = Vec::new();
         self.refusal.push_str(delta.refusal.as_deref().unwrap_or_default());
         let texts = [delta.content, delta.refusal];
         for text in texts.into_iter().flatten().filter(|text| !text.is_empty()) {
             if self.text.is_empty() {
-                told.push(Progress::TextStarted { index: TEXT });
+                progress.push(Progress::TextStarted { index: TEXT });
             }
             self.text.push_str(&text);
-            told.push(Progress::Delta { index: TEXT, text: text.into() });
+            progress.push(Progress::Delta { index: TEXT, text: text.into() });
         }
         for piece in delta.tool_calls.into_iter().flatten() {
-            told.extend(self.calls.push(&piece, TEXT + 1));
+            progress.extend(self.calls.push(&piece, TEXT + 1));
         }
-        told
+        progress
     }
 
-    /// Whether it was said why the reply ended.
+    /// Returns true after a chunk with a finish reason.
     pub(super) fn is_ended(&self) -> bool {
         self.finish_reason.is_some()
     }
 
-    /// Whether the last event was seen.
+    /// Returns true after the last event.
     pub(super) fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// The reply, if it was said why it ended. Not every server sends a last event.
+    /// Returns the reply if it has a finish reason. Not every server sends `[DONE]`.
     pub(super) fn finish(self) -> Result<Reply, ModelError> {
         let Some(reason) = &self.finish_reason else { return Err(ModelError::Truncated) };
         Ok(Reply {
-            // Such ids are often not unique.
+            // The ids of this protocol are often not unique.
             id: String::new(),
             stop: self.stop(reason),
             content: self.content()?,
@@ -112,14 +112,14 @@ impl Assembler {
             usage: self.usage,
             refusal: Refusal {
                 category: None,
-                explanation: Some(self.refusal).filter(|said| !said.is_empty()),
+                explanation: Some(self.refusal).filter(|text| !text.is_empty()),
             },
             summed_up: None,
             applied_edits: None,
         })
     }
 
-    /// Many servers say `stop` although there are calls.
+    /// The stop reason. Many servers send `stop` although the reply has calls.
     fn stop(&self, reason: &str) -> ModelStop {
         match reason {
             _ if !self.refusal.is_empty() => ModelStop::Refusal,

@@ -1,6 +1,6 @@
-//! Puts the pieces of tool calls together. By the protocol each piece names the place of its
-//! call, and the first one its id and its function; many servers leave out one or the other, send
-//! whole calls at once, or count all of them as the first.
+//! Assembles tool calls from the pieces of a stream. By the protocol each piece has the index of
+//! its call, and the first piece its id and function name. Many servers omit one of them, send
+//! whole calls at once, or send index 0 for all calls.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::decode::CallPiece;
 use crate::domain::ids::CallId;
 use crate::model::Progress;
 
-/// The longest id that is kept.
+/// The maximum length of an id that is kept.
 const MAX_ID: usize = 128;
 
 /// The calls of a reply, in the order in which they began.
 #[derive(Debug)]
 pub(super) struct Calls {
-    /// The request: ids in it are taken.
+    /// The body of the request, in which ids of earlier calls occur.
     sent: Bytes,
     pub(super) all: Vec<Call>,
 }
@@ -26,12 +26,12 @@ pub(super) struct Calls {
 #[derive(Debug)]
 pub(super) struct Call {
     index: Option<u64>,
-    /// The server's id, which another call may have as well.
+    /// The server's id, which may not be unique.
     given: Option<String>,
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: String,
-    is_told: bool,
+    is_announced: bool,
 }
 
 impl Calls {
@@ -39,7 +39,7 @@ impl Calls {
         Self { sent, all: Vec::new() }
     }
 
-    /// Takes in a piece; `first` is the place in the reply of the first call.
+    /// Adds a piece; `first` is the block index of the first call.
     pub(super) fn push(&mut self, piece: &CallPiece, first: usize) -> Vec<Progress> {
         let place = self.place(piece).unwrap_or_else(|| {
             let id = self.id(piece);
@@ -53,26 +53,27 @@ impl Calls {
         }
     }
 
-    /// The call that a piece goes on with; none if it begins one.
+    /// The position of the call that a piece continues; `None` if the piece begins a call.
     fn place(&self, piece: &CallPiece) -> Option<usize> {
         let place = match piece.index {
             Some(index) => self.all.iter().rposition(|call| call.index == Some(index)),
             None => self.all.len().checked_sub(1),
         }?;
         let call = self.all.get(place)?;
-        (!call.is_over(piece)).then_some(place)
+        (!call.is_followed_by(piece)).then_some(place)
     }
 
-    /// The server's id if it has a good one. The history must not have an id twice.
+    /// The server's id if it is valid and unused, else a new one: an id must be unique in the
+    /// history.
     fn id(&self, piece: &CallPiece) -> String {
         let is_good = |id: &&str| id.len() <= MAX_ID && !id.chars().any(char::is_control);
-        match piece.id().filter(is_good).filter(|id| !self.is_taken(id)) {
+        match piece.id().filter(is_good).filter(|id| !self.is_used(id)) {
             Some(id) => id.to_owned(),
             None => CallId::new().to_string(),
         }
     }
 
-    fn is_taken(&self, id: &str) -> bool {
+    fn is_used(&self, id: &str) -> bool {
         let mut answered = String::from(r#""tool_call_id":"#);
         let _ = write!(answered, "{}", serde_json::Value::from(id));
         let sent = std::str::from_utf8(&self.sent).unwrap_or_default();
@@ -83,11 +84,11 @@ impl Calls {
 impl Call {
     fn new(index: Option<u64>, given: Option<String>, id: String) -> Self {
         let (name, arguments) = (String::new(), String::new());
-        Self { index, given, id, name, arguments, is_told: false }
+        Self { index, given, id, name, arguments, is_announced: false }
     }
 
-    /// Whether a piece that claims this place belongs to another call.
-    fn is_over(&self, piece: &CallPiece) -> bool {
+    /// Returns true if a piece with the index of this call begins another call.
+    fn is_followed_by(&self, piece: &CallPiece) -> bool {
         let is_same = match (piece.id(), self.given.as_deref()) {
             (Some(id), Some(given)) if id != given => return true,
             (Some(_), Some(_)) => true,
@@ -96,7 +97,7 @@ impl Call {
         let Some(name) = piece.name().filter(|_| !self.name.is_empty()) else {
             return false;
         };
-        // It names a function again: some servers do that in every piece.
+        // Some servers repeat the function name in every piece.
         let is_whole = || serde_json::from_str::<serde_json::Value>(&self.arguments).is_ok();
         name != self.name || !is_same || (!piece.arguments().is_empty() && is_whole())
     }
@@ -110,17 +111,17 @@ impl Call {
         if self.name.is_empty() {
             return Vec::new();
         }
-        let mut told = Vec::new();
+        let mut progress = Vec::new();
         let mut text: Arc<str> = arguments.into();
-        if !self.is_told {
+        if !self.is_announced {
             let (id, name) = (self.id.clone(), self.name.clone());
-            told.push(Progress::ToolUseStarted { index, id, name });
+            progress.push(Progress::ToolUseStarted { index, id, name });
             text = self.arguments.as_str().into();
-            self.is_told = true;
+            self.is_announced = true;
         }
         if !text.is_empty() {
-            told.push(Progress::Delta { index, text });
+            progress.push(Progress::Delta { index, text });
         }
-        told
+        progress
     }
 }

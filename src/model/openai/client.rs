@@ -1,4 +1,4 @@
-//! Sends requests and reads their streams.
+//! Sends requests and reads the streams of their replies.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,19 +14,20 @@ use crate::domain::provider::Dialect;
 use crate::model::http::{BadClient, Endpoint, Events, secret_header};
 use crate::model::{ModelError, Progress, Reply, ReplyHead, Request};
 
-/// How long the counts and the last event may take once it was said why the reply ended.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// The timeout for the usage and the last event after the finish reason was received.
+const TRAILER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where the model is and how to speak to it.
+/// The configuration of a client of Chat Completions.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
-    /// With its version, such as `http://localhost:11434/v1`; `/chat/completions` is added to it.
+    /// The base URL with its version, such as `http://localhost:11434/v1`; `/chat/completions` is
+    /// appended to it.
     pub base_url: Url,
-    /// Sent as a bearer token; local servers need none.
+    /// The API key, sent as a bearer token; local servers need none.
     pub api_key: Option<SecretString>,
-    /// In what servers of the protocol differ.
+    /// The variant of the protocol that the server expects.
     pub dialect: Dialect,
-    /// The longest silence: before the headers, and between two pieces of a stream.
+    /// The maximum time without a received byte: before the headers, and inside the stream.
     pub idle_timeout: Duration,
 }
 
@@ -38,7 +39,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client with pooled connections.
+    /// Creates a client with pooled connections.
     pub fn new(config: &ClientConfig) -> Result<Self, BadClient> {
         let mut headers = HeaderMap::new();
         if let Some(key) = &config.api_key {
@@ -50,7 +51,7 @@ impl Client {
         Ok(Self { completions, dialect: config.dialect })
     }
 
-    /// In what this server differs from others.
+    /// The variant of the protocol that the server expects.
     pub const fn dialect(&self) -> Dialect {
         self.dialect
     }
@@ -65,32 +66,32 @@ impl Client {
     }
 }
 
-/// A reply that is still coming in.
+/// A reply whose stream is being read.
 #[derive(Debug)]
 pub struct ReplyStream {
     events: Events,
     assembler: Assembler,
-    /// What the last chunk told and nobody has taken yet.
+    /// Progress of the last chunk that has not been returned yet.
     ahead: VecDeque<Progress>,
-    /// When the reply is taken as whole though its last event has not come.
+    /// The time at which the reply counts as complete without its last event.
     until: Option<Instant>,
 }
 
 impl ReplyStream {
-    /// What the headers of the reply said.
+    /// The values of the reply's headers.
     pub fn head(&self) -> &ReplyHead {
         self.events.head()
     }
 
-    /// The next thing that a reader would see; none at the end of the stream.
+    /// Returns the next progress for previews, or `None` at the end of the stream.
     ///
-    /// Dropping the future between two calls loses nothing.
+    /// Cancel safe: no data is lost when the future is dropped.
     pub async fn next(&mut self) -> Result<Option<Progress>, ModelError> {
         loop {
             if let Some(progress) = self.ahead.pop_front() {
                 return Ok(Some(progress));
             }
-            // The connection may stay open after the last event.
+            // The server may keep the connection open after the last event.
             if self.assembler.is_done() {
                 return Ok(None);
             }
@@ -99,17 +100,18 @@ impl ReplyStream {
         }
     }
 
-    /// The data of the next event. Some servers send no last one, and keep the connection open.
+    /// Returns the data of the next event. After the finish reason it waits only for a short time,
+    /// because some servers send no last event and keep the connection open.
     async fn event(&mut self) -> Result<Option<String>, ModelError> {
         if !self.assembler.is_ended() {
             return self.events.next().await;
         }
-        let until = *self.until.get_or_insert_with(|| Instant::now() + LAST_WORDS);
-        // What breaks now breaks nothing of it.
+        let until = *self.until.get_or_insert_with(|| Instant::now() + TRAILER_TIMEOUT);
+        // The reply is complete, so an error of the stream is ignored.
         Ok(timeout_at(until, self.events.next()).await.ok().and_then(Result::ok).flatten())
     }
 
-    /// The whole reply, once the stream has ended.
+    /// Returns the complete reply after the end of the stream.
     pub fn finish(self) -> Result<Reply, ModelError> {
         self.assembler.finish()
     }

@@ -1,5 +1,5 @@
-//! One event of the stream: from the JSON of its data to what it says. What a server leaves out,
-//! or writes in a shape of its own, reads as absent.
+//! Decodes one event of the stream from its JSON. Members that are missing or have an unexpected
+//! type are absent.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -8,30 +8,30 @@ use super::error::read_in_stream;
 use crate::domain::usage::Usage;
 use crate::model::{ModelError, ReplyHead};
 
-/// The most tokens that one request can cost; what is above it is a server's mistake.
+/// The maximum token count of one request; a higher one is treated as an error of the server.
 const MAX_TOKENS: i64 = 1_000_000_000;
 
-/// What an event says.
+/// A decoded event.
 #[derive(Debug)]
 pub(super) enum StreamEvent {
     Chunk(Chunk),
-    /// The last one.
+    /// The last event, `[DONE]`.
     Done,
 }
 
-/// A piece of a reply.
+/// A chunk of a reply.
 #[derive(Debug, Deserialize)]
 pub(super) struct Chunk {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) model: Option<String>,
-    /// None where it only tells the usage.
+    /// `None` or empty in a chunk that carries only the usage.
     #[serde(default)]
     choices: Option<Vec<Choice>>,
     #[serde(default, deserialize_with = "lenient")]
     usage: Option<Counts>,
 }
 
-/// What is added to the one reply that is asked for.
+/// An addition to the reply. Requests ask for one choice.
 #[derive(Debug, Deserialize)]
 pub(super) struct Choice {
     #[serde(default, deserialize_with = "lenient")]
@@ -46,14 +46,14 @@ pub(super) struct Choice {
 pub(super) struct Delta {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) content: Option<String>,
-    /// Said in place of an answer.
+    /// A refusal instead of an answer.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) refusal: Option<String>,
     #[serde(default)]
     pub(super) tool_calls: Option<Vec<CallPiece>>,
 }
 
-/// A piece of a call, or a whole one.
+/// A piece of a call, or a whole call.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct CallPiece {
     #[serde(default, deserialize_with = "lenient")]
@@ -96,7 +96,7 @@ struct CompletionDetails {
     reasoning_tokens: Option<i64>,
 }
 
-/// A member that reads as absent when it is null or of another shape.
+/// Deserializes a member; null or another type reads as absent.
 pub(super) fn lenient<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -106,7 +106,7 @@ where
     Ok(serde_json::from_str(raw.get()).ok())
 }
 
-/// Reads the data of one event.
+/// Decodes the data of one event.
 pub(super) fn decode(data: &str) -> Result<Option<StreamEvent>, ModelError> {
     #[derive(Deserialize)]
     struct Failed<'a> {
@@ -130,7 +130,7 @@ pub(super) fn decode(data: &str) -> Result<Option<StreamEvent>, ModelError> {
 }
 
 impl Chunk {
-    /// The piece of the one reply that is asked for, if the chunk has one.
+    /// The choice with index 0, if the chunk has it, and the usage.
     pub(super) fn choice(self) -> (Option<Choice>, Option<Usage>) {
         let usage = self.usage.as_ref().map(Counts::usage);
         let mut choices = self.choices.into_iter().flatten();
@@ -147,7 +147,7 @@ impl CallPiece {
         self.id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// The text of the arguments: what a string says, and an object as it is written.
+    /// The text of the arguments: the contents of a string, or the JSON text of an object.
     pub(super) fn arguments(&self) -> String {
         let raw = self.function.as_ref().and_then(|function| function.arguments.as_deref());
         match raw.map(RawValue::get) {
@@ -158,7 +158,7 @@ impl CallPiece {
 }
 
 impl Counts {
-    /// Here the prompt's count includes what was read from the cache.
+    /// Converts the counts. In this protocol the prompt count includes tokens read from the cache.
     fn usage(&self) -> Usage {
         let count = |count: Option<i64>| count.unwrap_or(0).clamp(0, MAX_TOKENS);
         let (prompt, output) = (count(self.prompt_tokens), count(self.completion_tokens));

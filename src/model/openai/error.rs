@@ -1,4 +1,4 @@
-//! Errors, in the many forms in which servers of this protocol write them.
+//! Parses the various error formats of servers of this protocol.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 use super::decode::lenient;
 use crate::model::ErrorKind;
-use crate::model::http::Complaint;
+use crate::model::http::ErrorReport;
 
-/// `{"error": {…}}`, `{"error": "…"}`, or the members of the error at the top.
+/// `{"error": {…}}`, `{"error": "…"}`, or the members of the error at the top level.
 #[derive(Deserialize)]
 struct Body<'a> {
     #[serde(borrow, default)]
@@ -21,43 +21,43 @@ struct Fields {
     message: Option<String>,
     #[serde(default, rename = "type", deserialize_with = "lenient")]
     kind: Option<String>,
-    /// The place of what is wrong.
+    /// The path of the invalid member.
     #[serde(default, deserialize_with = "lenient")]
     param: Option<String>,
-    /// A word, or an HTTP status.
+    /// A name or an HTTP status.
     #[serde(default)]
     code: Value,
 }
 
-/// Reads the body of an error response.
-pub(super) fn read(status: u16, body: &[u8]) -> Option<Complaint> {
+/// Parses the body of an error response.
+pub(super) fn read(status: u16, body: &[u8]) -> Option<ErrorReport> {
     parse(Some(status), std::str::from_utf8(body).ok()?)
 }
 
-/// Reads an error inside a stream.
-pub(super) fn read_in_stream(data: &str) -> Complaint {
-    parse(None, data).unwrap_or_else(|| complaint(ErrorKind::Api, "no readable error".to_owned()))
+/// Parses an error inside a stream.
+pub(super) fn read_in_stream(data: &str) -> ErrorReport {
+    parse(None, data).unwrap_or_else(|| report(ErrorKind::Api, "no readable error".to_owned()))
 }
 
-fn complaint(kind: ErrorKind, message: String) -> Complaint {
-    Complaint { kind, message, paths: Box::default() }
+fn report(kind: ErrorKind, message: String) -> ErrorReport {
+    ErrorReport { kind, message, paths: Box::default() }
 }
 
-fn parse(status: Option<u16>, json: &str) -> Option<Complaint> {
+fn parse(status: Option<u16>, json: &str) -> Option<ErrorReport> {
     let body: Body<'_> = serde_json::from_str(json).ok()?;
     let inner = body.error.map_or(json, RawValue::get);
     if let Ok(message) = serde_json::from_str::<String>(inner) {
-        return Some(complaint(status.map_or(ErrorKind::Api, ErrorKind::of_status), message));
+        return Some(report(status.map_or(ErrorKind::Api, ErrorKind::of_status), message));
     }
     let fields: Fields = serde_json::from_str(inner).ok()?;
     let kind = fields.kind(status);
     let paths = fields.param.into_iter().collect();
-    Some(Complaint { kind, message: fields.message.unwrap_or_default(), paths })
+    Some(ErrorReport { kind, message: fields.message.unwrap_or_default(), paths })
 }
 
 impl Fields {
-    /// What the account cannot pay for is told by a word, all else best by the status: the words
-    /// differ from server to server.
+    /// The error type. An account without credit is recognized by its error code, everything else
+    /// preferably by the status, because the names differ between servers.
     fn kind(&self, status: Option<u16>) -> ErrorKind {
         let code = self.code.as_str();
         let words = [code, self.kind.as_deref()];
@@ -65,8 +65,8 @@ impl Fields {
         if is(&["insufficient_quota", "billing_hard_limit_reached"]) {
             return ErrorKind::Billing;
         }
-        let told = self.code.as_u64().and_then(|code| u16::try_from(code).ok());
-        if let Some(status) = status.or(told).filter(|status| *status >= 400) {
+        let code_status = self.code.as_u64().and_then(|code| u16::try_from(code).ok());
+        if let Some(status) = status.or(code_status).filter(|status| *status >= 400) {
             return ErrorKind::of_status(status);
         }
         if is(&["rate_limit_exceeded", "rate_limit_error", "requests", "tokens"]) {
@@ -89,12 +89,12 @@ impl Fields {
 mod tests {
     use super::*;
 
-    fn told(Complaint { kind, message, .. }: Complaint) -> (ErrorKind, String) {
+    fn parsed(ErrorReport { kind, message, .. }: ErrorReport) -> (ErrorKind, String) {
         (kind, message)
     }
 
     #[test]
-    fn an_error_is_understood_however_it_is_written() {
+    fn every_known_error_format_is_parsed() {
         let table = [
             (r#"{"error":{"message":"m","type":"server_error","code":null}}"#, ErrorKind::Api),
             (
@@ -111,16 +111,16 @@ mod tests {
             (r#"{"error":{"message":"m","type":"odd"}}"#, ErrorKind::Other("odd".to_owned())),
         ];
         for (data, kind) in table {
-            assert_eq!(told(read_in_stream(data)), (kind, "m".to_owned()), "{data}");
+            assert_eq!(parsed(read_in_stream(data)), (kind, "m".to_owned()), "{data}");
         }
         assert_eq!(read_in_stream("{").kind, ErrorKind::Api);
     }
 
     #[test]
-    fn the_status_decides_but_for_an_account_without_means() {
+    fn the_status_decides_except_for_an_account_without_credit() {
         let quota = br#"{"error":{"message":"m","type":"insufficient_quota","code":null}}"#;
         let other = br#"{"error":{"message":"m","type":"odd","code":"odd"}}"#;
-        let read = |status, body| read(status, body).map(told);
+        let read = |status, body| read(status, body).map(parsed);
         assert_eq!(read(429, quota), Some((ErrorKind::Billing, "m".to_owned())));
         assert_eq!(read(429, other), Some((ErrorKind::RateLimit, "m".to_owned())));
         assert_eq!(read(404, other), Some((ErrorKind::NotFound, "m".to_owned())));

@@ -1,7 +1,7 @@
-//! Chat Completions, and the many servers that speak only that.
+//! Chat Completions, for the many servers that support only this protocol.
 //!
-//! The history stays in the form of the Messages API: a request is translated from it, and a
-//! stream is assembled into it.
+//! The history is stored in the format of the Messages API. Requests are translated from it, and
+//! streams are assembled into it.
 
 mod assemble;
 mod calls;
@@ -9,9 +9,9 @@ mod client;
 mod decode;
 mod error;
 mod options;
+mod parts;
 mod refused;
 mod request;
-mod said;
 mod translate;
 
 pub use client::{Client, ClientConfig, ReplyStream};

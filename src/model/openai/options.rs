@@ -1,4 +1,4 @@
-//! What a session asks of its model, in the words of this protocol.
+//! Translates a session's model options into this protocol.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -6,11 +6,11 @@ use serde_json::value::RawValue;
 use crate::domain::model::Effort;
 use crate::domain::system::SystemPrompt;
 
-/// The form of an answer.
+/// The `response_format` of a request.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ResponseFormat<'a> {
-    /// It has to fit a schema.
+    /// The answer must match a JSON schema.
     JsonSchema { json_schema: NamedSchema<'a> },
 }
 
@@ -22,13 +22,13 @@ pub(super) struct NamedSchema<'a> {
 }
 
 impl<'a> ResponseFormat<'a> {
-    /// The form that this schema asks for.
+    /// The format for this schema.
     pub(super) const fn of(schema: &'a RawValue) -> Self {
         Self::JsonSchema { json_schema: NamedSchema { name: "output", strict: true, schema } }
     }
 }
 
-/// The nearest level that all servers know.
+/// The nearest effort level that all servers support.
 pub(super) const fn reasoning_effort(effort: Effort) -> &'static str {
     match effort {
         Effort::Low => "low",
@@ -37,7 +37,7 @@ pub(super) const fn reasoning_effort(effort: Effort) -> &'static str {
     }
 }
 
-/// The system prompt as one text, a blank line between its blocks.
+/// The system prompt as one text, with a blank line between its blocks.
 pub(super) fn system_text(system: &SystemPrompt) -> Result<String, serde_json::Error> {
     #[derive(Deserialize)]
     struct Block {

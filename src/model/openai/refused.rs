@@ -1,13 +1,13 @@
-//! Which images of a history a server cannot read.
+//! Finds the images of a history that a server rejected.
 
+use super::parts::{Image, Part};
 use super::request::Head;
-use super::said::{Image, Part};
 use super::translate::{Message, translate};
 use crate::domain::sent_history::BlockPosition;
 use crate::model::{ModelError, Refused};
 
-/// The images that an error refuses, of the request that this head and this history made: at the
-/// place that it names, or of the URL in its sentence.
+/// Returns the rejected images of the request that this head and history produced: the image at the
+/// path that the error names, or the images with the URL in its message.
 pub fn refused(head: &Head, history: &str, error: &ModelError) -> Option<Refused> {
     let (message, paths) = error.refusal()?;
     let messages = translate(&format!("[{history}]"), head.takes_images()).ok()?;
@@ -20,7 +20,7 @@ pub fn refused(head: &Head, history: &str, error: &ModelError) -> Option<Refused
     });
     let mut places: Vec<BlockPosition> = named.collect();
     if places.is_empty() {
-        // One URL may be the beginning of another.
+        // One URL may be a prefix of another.
         let quoted =
             images.iter().map(|(_, image)| &image.url).filter(|url| message.contains(*url));
         let url = quoted.max_by_key(|url| url.len())?;
@@ -30,13 +30,13 @@ pub fn refused(head: &Head, history: &str, error: &ModelError) -> Option<Refused
     Some(Refused::Blocks(places))
 }
 
-/// The images of a request, each with its message and its place there.
+/// The images of a request, each with the index of its message and its part.
 fn images<'a>(messages: &'a [Message<'_>]) -> Vec<((usize, usize), &'a Image)> {
     let mut images = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let Message::User { content } = message else { continue };
-        for (part, said) in content.iter().enumerate() {
-            if let Part::Image(image) = said {
+        for (part, value) in content.iter().enumerate() {
+            if let Part::Image(image) = value {
                 images.push(((at, part), image));
             }
         }
@@ -44,7 +44,7 @@ fn images<'a>(messages: &'a [Message<'_>]) -> Vec<((usize, usize), &'a Image)> {
     images
 }
 
-/// The message and the part that a path leads to: `messages.[2].content.[0].image_url`, or
+/// Parses the message index and part index of a path: `messages.[2].content.[0].image_url` or
 /// `messages[2].content[0].image_url.url`.
 fn place(path: &str) -> Option<(usize, usize)> {
     let mut words = path.split(['.', '[', ']']).filter(|word| !word.is_empty());
@@ -69,7 +69,7 @@ mod tests {
     use crate::domain::session::Settings;
     use crate::model::{ErrorKind, ReplyHead};
 
-    /// Two images of the user, and a result with one.
+    /// A history with two images of the user and one in a tool result.
     fn history() -> String {
         let image = |url: &str| json!({ "type": "image", "source": { "type": "url", "url": url } });
         let text = json!({ "type": "text", "text": "Look." });
@@ -102,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_the_request_leads_to_the_block_of_the_history() {
+    fn a_path_in_the_request_maps_to_the_block_of_the_history() {
         let of = |system, param| refused_by(system, "Invalid image.", param);
         assert_eq!(of("", "messages.[0].content.[2].image_url"), Some(block(0, 2, None)));
         assert_eq!(
             of("Be brief.", "messages[1].content[2].image_url.url"),
             Some(block(0, 2, None))
         );
-        // Behind the result stand its images, with a word before them.
+        // The images of a result follow in the next message, after a text part.
         assert_eq!(of("", "messages.[3].content.[1].image_url"), Some(block(2, 0, Some(1))));
         for other in [
             "messages.[0].content.[0].image_url",
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_in_the_sentence_leads_to_its_image() {
+    fn a_url_in_the_message_maps_to_its_image() {
         let of = |message| refused_by("Be brief.", message, "");
         let first = "Error while downloading https://a.b/1. Upstream status code: 404.";
         assert_eq!(of(first), Some(block(0, 1, None)));

@@ -1,7 +1,7 @@
-//! The body of a request, translated from the stored history.
+//! Builds the body of a request by translating the stored history.
 //!
-//! What is translated depends on nothing that comes after it, and the varying members come after
-//! the messages, so that servers find what they have cached of the request before.
+//! The translation of a message does not depend on later messages, and the members that vary follow
+//! the messages, so servers find the prefix that they cached for the previous request.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::domain::provider::{Dialect, MaxTokensField};
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
 
-/// What all requests of a run begin with: everything up to the first message of the history.
+/// The common beginning of a run's requests, up to the first message of the history.
 #[derive(Debug, Clone)]
 pub struct Head {
     text: Bytes,
@@ -62,8 +62,8 @@ struct Function<'a> {
     parameters: Option<&'a RawValue>,
 }
 
-/// The definitions of tools that the service or its client runs; those of a model's own side have
-/// no place in the protocol.
+/// The definitions of tools that the service or its client executes. The protocol cannot express
+/// tools that the provider executes.
 fn tools(definitions: &RawValue) -> Result<Vec<Tool<'_>>, serde_json::Error> {
     #[derive(serde::Deserialize)]
     struct Definition<'a> {
@@ -82,8 +82,8 @@ fn tools(definitions: &RawValue) -> Result<Vec<Tool<'_>>, serde_json::Error> {
 }
 
 impl Head {
-    /// The head of all requests of a run: what its session pinned, and behind the session's tools
-    /// those of the run, if it has any of its own. Settings that the protocol lacks are left out.
+    /// Builds the head of all requests of a run from the session's settings. The tools of the run
+    /// follow those of the session. Settings that the protocol lacks are omitted.
     pub fn new(
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
@@ -118,23 +118,23 @@ impl Head {
         Ok(Self { text: text.into(), has_tools, has_system, takes_images: dialect.takes_images })
     }
 
-    /// Whether the system prompt stands before the history.
+    /// Returns true if the system prompt precedes the history.
     pub(super) const fn has_system(&self) -> bool {
         self.has_system
     }
 
-    /// Whether images are sent.
+    /// Returns true if images are sent.
     pub(super) const fn takes_images(&self) -> bool {
         self.takes_images
     }
 }
 
-/// The body of one request. `transcript` holds the messages in the form of the Messages API,
-/// joined by commas.
+/// Builds the body of one request. `transcript` holds the messages in the format of the Messages
+/// API, separated by commas.
 pub fn body(head: &Head, transcript: &str, choice: &ToolChoice) -> Bytes {
     let history = format!("[{transcript}]");
     let messages = translate(&history, head.takes_images).unwrap_or_else(|error| {
-        tracing::error!(%error, "a stored history cannot be read");
+        tracing::error!(%error, "stored history not readable");
         Vec::new()
     });
     let mut body = Vec::with_capacity(head.text.len() + transcript.len() + 64);
@@ -143,7 +143,7 @@ pub fn body(head: &Head, transcript: &str, choice: &ToolChoice) -> Bytes {
         if at > 0 || head.has_system {
             body.push(b',');
         }
-        // Strings always serialize, and a vector takes every byte.
+        // Serializing a string cannot fail, nor can writing to a vector.
         let _ = serde_json::to_writer(&mut body, message);
     }
     body.push(b']');
@@ -155,7 +155,7 @@ pub fn body(head: &Head, transcript: &str, choice: &ToolChoice) -> Bytes {
             Some(json!({ "type": "function", "function": { "name": name } }))
         }
     };
-    // Without tools no word about them is allowed.
+    // The protocol allows `tool_choice` only together with tools.
     if let Some(choice) = choice.filter(|_| head.has_tools) {
         body.extend_from_slice(format!(r#","tool_choice":{choice}"#).as_bytes());
     }

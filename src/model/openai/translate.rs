@@ -1,11 +1,11 @@
-//! The stored history in the form of this protocol.
+//! Translates the stored history into the messages of this protocol.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::said::{Part, part, result_parts, summary};
+use super::parts::{Part, part, result_parts, summary};
 use crate::domain::message::{Block, Role, View};
 use crate::domain::sent_history::BlockPosition;
 
@@ -41,11 +41,12 @@ pub(super) struct Call {
 #[derive(Debug, Serialize)]
 struct Function {
     name: String,
-    /// The input as a text in the text.
+    /// The input as JSON text inside a string.
     arguments: String,
 }
 
-/// Texts become one text, which every server takes.
+/// Serializes text parts as one string, which every server accepts, and a mix with images as a
+/// list.
 fn joined<S: Serializer>(parts: &[Part], serializer: S) -> Result<S::Ok, S::Error> {
     let texts: Option<Vec<&str>> = parts.iter().map(Part::as_text).collect();
     match texts {
@@ -62,8 +63,8 @@ struct Stored<'a> {
     content: Vec<&'a RawValue>,
 }
 
-/// Translates a history. Neighbours of one role become one message: the templates of many models
-/// insist on turns.
+/// Translates a history. Consecutive messages of one role are merged, because the chat templates of
+/// many models require alternating roles.
 pub(super) fn translate(
     history: &str,
     takes_images: bool,
@@ -91,19 +92,19 @@ pub(super) fn translate(
     Ok(messages)
 }
 
-/// Summaries of what stood before them are told by the user: it is not the assistant's turn.
+/// Adds compaction summaries as messages of the user: they are not replies of the model.
 fn push_summaries(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>]) {
     for text in blocks.iter().filter_map(|block| summary(block.raw)) {
-        push_said(messages, vec![Part::Text(text)]);
+        push_user_parts(messages, vec![Part::Text(text)]);
     }
 }
 
-/// What the model has said and called; its thoughts, and what its server did, stay out.
+/// Adds the text and the calls of a reply. Thinking and server-side tool calls are omitted.
 fn push_assistant(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>]) {
-    let (mut said, mut calls) = (String::new(), Vec::new());
+    let (mut answer, mut calls) = (String::new(), Vec::new());
     for block in blocks {
         match &block.view {
-            View::Text(text) => said.push_str(text),
+            View::Text(text) => answer.push_str(text),
             View::ToolUse(call) => calls.push(Call {
                 id: call.id.clone().into_owned(),
                 r#type: "function",
@@ -119,30 +120,30 @@ fn push_assistant(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>]) {
             | View::Other { .. } => {}
         }
     }
-    if said.is_empty() && calls.is_empty() {
+    if answer.is_empty() && calls.is_empty() {
         return;
     }
-    let said = (!said.is_empty()).then_some(said);
+    let answer = (!answer.is_empty()).then_some(answer);
     if let Some(Message::Assistant { content, tool_calls }) = messages.last_mut()
         && tool_calls.is_empty()
     {
         *tool_calls = calls;
-        *content = content.take().into_iter().chain(said).reduce(|before, more| before + &more);
+        *content = content.take().into_iter().chain(answer).reduce(|before, more| before + &more);
         return;
     }
-    messages.push(Message::Assistant { content: said, tool_calls: calls });
+    messages.push(Message::Assistant { content: answer, tool_calls: calls });
 }
 
-/// Results become messages of their own, and their images, which those cannot hold, follow as the
-/// user's.
+/// Adds tool results as messages of their own. Such messages cannot contain images, so the images
+/// follow in a message of the user.
 fn push_user<'a>(
     messages: &mut Vec<Message<'static>>,
     blocks: impl Iterator<Item = (Block<'a>, Option<BlockPosition>)>,
 ) {
-    let (mut said, mut images) = (Vec::new(), Vec::new());
+    let (mut parts, mut images) = (Vec::new(), Vec::new());
     for (block, place) in blocks {
         let View::ToolResult { tool_use_id, is_error } = &block.view else {
-            said.extend(part(block.raw, place));
+            parts.extend(part(block.raw, place));
             continue;
         };
         let (mut texts, mut is_shown) = (Vec::new(), false);
@@ -159,30 +160,30 @@ fn push_user<'a>(
             }
         }
         let text = texts.join("\n");
-        // There is no other way to say so.
-        let is_silent = *is_error && !text.starts_with("Error");
-        let content = if is_silent { format!("Error: {text}") } else { text };
+        // The protocol has no error flag for results.
+        let lacks_error_prefix = *is_error && !text.starts_with("Error");
+        let content = if lacks_error_prefix { format!("Error: {text}") } else { text };
         let tool_call_id = tool_use_id.clone().into_owned();
         messages.push(Message::Tool { tool_call_id, content });
     }
-    images.extend(said);
-    push_said(messages, images);
+    images.extend(parts);
+    push_user_parts(messages, images);
 }
 
-fn push_said(messages: &mut Vec<Message<'static>>, said: Vec<Part>) {
-    if said.is_empty() {
+fn push_user_parts(messages: &mut Vec<Message<'static>>, parts: Vec<Part>) {
+    if parts.is_empty() {
         return;
     }
     match messages.last_mut() {
-        Some(Message::User { content }) => content.extend(said),
-        _ => messages.push(Message::User { content: said }),
+        Some(Message::User { content }) => content.extend(parts),
+        _ => messages.push(Message::User { content: parts }),
     }
 }
 
 const SHOWN_BELOW: &str = "[images: in the next message of the user]";
 
-/// The name of a function as the protocol allows it: models make up others, and they stay in the
-/// history.
+/// Converts a tool name to the characters and length that the protocol allows. Models sometimes
+/// invent other names, and these stay in the history.
 fn function_name(name: &str) -> Cow<'_, str> {
     const LONGEST: usize = 64;
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');

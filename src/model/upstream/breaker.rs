@@ -1,4 +1,4 @@
-//! A server that fails everybody is left alone for a while, then tried by one request.
+//! A circuit breaker: it stops requests to a failing server for a while, then sends one probe.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,35 +9,36 @@ use tokio::time::Instant;
 use crate::domain::circuit::Circuit;
 use crate::model::{ErrorKind, ModelError};
 
-/// What a server of models may do to all runs together: more failures than one run has alone.
-const OF_MODELS: Endurance = Endurance {
+/// The configuration for model servers: it takes more failures than the tries of a single run.
+const MODEL_SERVERS: Endurance = Endurance {
     failures: 10,
     first_rest: Duration::from_secs(1),
     longest_rest: Duration::from_secs(30),
 };
 
-/// How much is borne of a server.
+/// The configuration of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endurance {
-    /// Failures in a row after which it is left alone.
+    /// The number of consecutive failures that open the circuit.
     pub failures: u32,
-    /// How long it is left alone then.
+    /// How long the circuit stays open at first.
     pub first_rest: Duration,
-    /// How long at most, when the first request after that fails as well.
+    /// The limit of that duration, which doubles with each failed probe.
     pub longest_rest: Duration,
 }
 
-/// What a request tells of its server.
+/// The health of a server, as one request observed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It answers.
+    /// The server responds.
     Well,
-    /// It is overloaded, or away.
+    /// The server is overloaded or unreachable.
     Ill,
 }
 
 impl Verdict {
-    /// What a failure tells. A server that refuses, or that limits our rate, is at work.
+    /// The health that an error shows. A server that rejects requests or limits our rate is
+    /// healthy.
     pub fn of(error: &ModelError) -> Self {
         match error {
             ModelError::Connect(_)
@@ -64,7 +65,7 @@ impl Verdict {
     }
 }
 
-/// Decides whether a server is asked.
+/// A circuit breaker for one server.
 #[derive(Debug)]
 pub struct Breaker {
     endurance: Endurance,
@@ -81,7 +82,7 @@ enum State {
         until: Instant,
         rest: Duration,
     },
-    /// One request is on its way to find out.
+    /// One request, the probe, is in flight.
     Probing {
         rest: Duration,
     },
@@ -89,19 +90,19 @@ enum State {
 
 impl Default for Breaker {
     fn default() -> Self {
-        Self::new(OF_MODELS)
+        Self::new(MODEL_SERVERS)
     }
 }
 
 impl Breaker {
-    /// One for a server of which so much is borne.
+    /// Creates a closed breaker with this configuration.
     pub fn new(endurance: Endurance) -> Self {
         let state = Mutex::new(State::Closed { failures: 0 });
         Self { endurance, state, circuit: watch::channel(Circuit::Closed).0 }
     }
 
-    /// Lets a request through, or says when it may be worth asking again; none while another
-    /// request is finding out.
+    /// Admits a request, or returns when the next one may be admitted; `None` while a probe is in
+    /// flight.
     pub fn enter(&self, now: Instant) -> Result<Pass<'_>, Option<Instant>> {
         let mut state = self.state();
         let is_probe = match *state {
@@ -113,20 +114,20 @@ impl Breaker {
                 true
             }
         };
-        Ok(Pass { breaker: self, is_probe, is_told: false })
+        Ok(Pass { breaker: self, is_probe, is_reported: false })
     }
 
-    /// The state.
+    /// The state of the circuit.
     pub fn circuit(&self) -> Circuit {
         *self.circuit.borrow()
     }
 
-    /// The state, and its changes.
+    /// A receiver of the state and its changes.
     pub fn watch(&self) -> watch::Receiver<Circuit> {
         self.circuit.subscribe()
     }
 
-    fn tell(&self, is_probe: bool, verdict: Verdict, now: Instant) {
+    fn record(&self, is_probe: bool, verdict: Verdict, now: Instant) {
         let Endurance { failures: most, first_rest, longest_rest } = self.endurance;
         let mut state = self.state();
         let next = match (&*state, verdict) {
@@ -136,7 +137,7 @@ impl Breaker {
             (State::Closed { .. }, Verdict::Ill) => {
                 State::Open { until: now + first_rest, rest: first_rest }
             }
-            // What was sent before it opened is old news.
+            // Requests sent before the circuit opened do not count.
             (State::Open { .. }, _) => return,
             (State::Probing { .. }, _) if !is_probe => return,
             (State::Closed { .. } | State::Probing { .. }, Verdict::Well) => {
@@ -150,8 +151,8 @@ impl Breaker {
         self.change(&mut state, next);
     }
 
-    /// The request that was to find out was dropped: another may.
-    fn give_up_probe(&self, now: Instant) {
+    /// Reopens the circuit for the next probe after a probe was dropped without a result.
+    fn release_probe(&self, now: Instant) {
         let mut state = self.state();
         if let State::Probing { rest } = *state {
             self.change(&mut state, State::Open { until: now, rest });
@@ -173,28 +174,28 @@ impl Breaker {
     }
 }
 
-/// A request that was let through, until it is known what it tells of the server.
+/// The admission of a request, until its result is known.
 #[derive(Debug)]
 pub struct Pass<'a> {
     breaker: &'a Breaker,
     is_probe: bool,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Pass<'_> {
-    /// Tells what the request found. Only the first word counts: a server that begins to answer
-    /// is well, whatever becomes of the answer.
+    /// Reports the result of the request. Only the first report counts: a server that begins to
+    /// reply is healthy, whatever happens to the rest of the reply.
     pub fn tell(&mut self, verdict: Verdict, now: Instant) {
-        if !std::mem::replace(&mut self.is_told, true) {
-            self.breaker.tell(self.is_probe, verdict, now);
+        if !std::mem::replace(&mut self.is_reported, true) {
+            self.breaker.record(self.is_probe, verdict, now);
         }
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        if self.is_probe && !self.is_told {
-            self.breaker.give_up_probe(Instant::now());
+        if self.is_probe && !self.is_reported {
+            self.breaker.release_probe(Instant::now());
         }
     }
 }
@@ -203,35 +204,35 @@ impl Drop for Pass<'_> {
 mod tests {
     use super::*;
 
-    /// Lets as many requests fail as it takes.
+    /// A breaker that has been opened by failures.
     fn opened(now: Instant) -> Breaker {
         let breaker = Breaker::default();
-        for _ in 0..OF_MODELS.failures {
+        for _ in 0..MODEL_SERVERS.failures {
             breaker.enter(now).unwrap().tell(Verdict::Ill, now);
         }
         breaker
     }
 
     #[test]
-    fn failures_in_a_row_open_it_and_a_success_in_between_does_not() {
+    fn consecutive_failures_open_the_circuit_and_a_success_resets_the_count() {
         let now = Instant::now();
         let breaker = Breaker::default();
         for verdict in [Verdict::Ill, Verdict::Well, Verdict::Ill] {
-            for _ in 1..OF_MODELS.failures {
+            for _ in 1..MODEL_SERVERS.failures {
                 breaker.enter(now).unwrap().tell(verdict, now);
             }
         }
         assert_eq!(breaker.circuit(), Circuit::Closed);
         breaker.enter(now).unwrap().tell(Verdict::Ill, now);
         assert_eq!(breaker.circuit(), Circuit::Open);
-        assert_eq!(breaker.enter(now).unwrap_err(), Some(now + OF_MODELS.first_rest));
+        assert_eq!(breaker.enter(now).unwrap_err(), Some(now + MODEL_SERVERS.first_rest));
     }
 
     #[test]
-    fn one_request_finds_out_while_the_others_wait() {
+    fn one_probe_is_sent_while_other_requests_wait() {
         let start = Instant::now();
         let breaker = opened(start);
-        let now = start + OF_MODELS.first_rest;
+        let now = start + MODEL_SERVERS.first_rest;
         let mut probe = breaker.enter(now).unwrap();
         assert_eq!(breaker.circuit(), Circuit::HalfOpen);
         assert_eq!(breaker.enter(now).unwrap_err(), None);
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn it_rests_longer_each_time_up_to_half_a_minute() {
+    fn the_open_period_doubles_up_to_half_a_minute() {
         let mut now = Instant::now();
         let breaker = opened(now);
         let mut rests = Vec::new();
@@ -255,22 +256,22 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_is_dropped_leaves_its_place_to_another() {
+    fn after_a_dropped_probe_another_request_probes() {
         let start = Instant::now();
         let breaker = opened(start);
-        let now = start + OF_MODELS.first_rest;
+        let now = start + MODEL_SERVERS.first_rest;
         drop(breaker.enter(now).unwrap());
         assert_eq!(breaker.circuit(), Circuit::Open);
-        let later = Instant::now() + OF_MODELS.first_rest;
+        let later = Instant::now() + MODEL_SERVERS.first_rest;
         breaker.enter(later).unwrap();
     }
 
     #[test]
-    fn what_was_sent_before_it_opened_is_old_news() {
+    fn results_of_requests_from_before_the_opening_are_ignored() {
         let now = Instant::now();
         let breaker = Breaker::default();
         let mut early = breaker.enter(now).unwrap();
-        for _ in 0..OF_MODELS.failures {
+        for _ in 0..MODEL_SERVERS.failures {
             breaker.enter(now).unwrap().tell(Verdict::Ill, now);
         }
         early.tell(Verdict::Well, now);

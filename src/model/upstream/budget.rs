@@ -1,20 +1,21 @@
-//! How many requests are sent again, over all runs of the process.
+//! A retry budget over all runs of the process.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The part of a retry that every first try earns.
-const EARNED: f64 = 0.2;
-/// What is earned in a second without any requests.
+/// Retries earned by each first try.
+const EARNED_PER_FIRST_TRY: f64 = 0.2;
+/// Retries earned per second, also without requests.
 const EARNED_PER_SECOND: f64 = 1.0;
-/// The most that is saved up.
-const MOST: f64 = 20.0;
-/// The most that is taken in advance: by what a second earns, a wait of a minute.
-const MOST_OWED: f64 = 60.0;
+/// The maximum balance.
+const MAX_BALANCE: f64 = 20.0;
+/// The maximum debt: waiting callers reserve retries in advance, at most one minute's earnings.
+const MAX_DEBT: f64 = 60.0;
 
-/// Retries as money: first tries earn it, retries spend it, and who has none waits for it.
+/// A token bucket for retries: first tries fill it, retries drain it, and a retry without a token
+/// waits for one.
 #[derive(Debug)]
 pub struct RetryBudget(Mutex<Account>);
 
@@ -26,24 +27,25 @@ struct Account {
 
 impl Default for RetryBudget {
     fn default() -> Self {
-        Self(Mutex::new(Account { balance: MOST, at: None }))
+        Self(Mutex::new(Account { balance: MAX_BALANCE, at: None }))
     }
 }
 
 impl RetryBudget {
-    /// A request is sent for the first time.
+    /// Adds to the balance for a first try.
     pub fn earn(&self, now: Instant) {
         let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         account.catch_up(now);
-        account.balance = (account.balance + EARNED).min(MOST);
+        account.balance = (account.balance + EARNED_PER_FIRST_TRY).min(MAX_BALANCE);
     }
 
-    /// Takes one retry, and says how long to wait for it; none when too many wait already.
+    /// Reserves one retry and returns the delay until it may be sent, or `None` if too many retries
+    /// are already waiting.
     pub fn spend(&self, now: Instant) -> Option<Duration> {
         let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         account.catch_up(now);
         let left = account.balance - 1.0;
-        if left < -MOST_OWED {
+        if left < -MAX_DEBT {
             return None;
         }
         account.balance = left;
@@ -54,7 +56,7 @@ impl RetryBudget {
 impl Account {
     fn catch_up(&mut self, now: Instant) {
         let since = self.at.replace(now).map_or(Duration::ZERO, |at| now.duration_since(at));
-        self.balance = (self.balance + since.as_secs_f64() * EARNED_PER_SECOND).min(MOST);
+        self.balance = (self.balance + since.as_secs_f64() * EARNED_PER_SECOND).min(MAX_BALANCE);
     }
 }
 
@@ -64,7 +66,7 @@ mod tests {
 
     const NO_WAIT: Option<Duration> = Some(Duration::ZERO);
 
-    /// An account from which all savings are spent.
+    /// A budget whose balance is zero.
     fn spent(now: Instant) -> RetryBudget {
         let budget = RetryBudget::default();
         for _ in 0..20 {
@@ -74,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn five_first_tries_earn_a_retry() {
+    fn five_first_tries_earn_one_retry() {
         let now = Instant::now();
         let budget = spent(now);
         for _ in 0..5 {
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn without_requests_there_is_one_a_second() {
+    fn one_retry_per_second_is_earned_without_requests() {
         let start = Instant::now();
         let budget = spent(start);
         assert_eq!(budget.spend(start + Duration::from_secs(1)), NO_WAIT);
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_wait_stand_in_line_and_the_line_has_an_end() {
+    fn waiting_retries_queue_up_to_a_limit() {
         let now = Instant::now();
         let budget = spent(now);
         for second in 1..=60 {

@@ -1,7 +1,8 @@
-//! How a server of models is doing, as all runs of this process see it together.
+//! The health of a model server, shared by all runs of this process.
 //!
-//! A run by itself is patient. Many patient runs are a storm, so retries come out of one budget,
-//! and a server that fails everybody is left alone until one request finds it well.
+//! Retries of many runs at once would overload a failing server further. So all retries share one
+//! budget, and a circuit breaker stops requests to a server that fails them all, until a probe
+//! succeeds.
 
 mod breaker;
 mod budget;
@@ -9,11 +10,11 @@ mod budget;
 pub use breaker::{Breaker, Endurance, Pass, Verdict};
 pub use budget::RetryBudget;
 
-/// What is known of a server.
+/// The shared state of a model server.
 #[derive(Debug, Default)]
 pub struct Upstream {
-    /// Whether it is asked at all.
+    /// Decides whether requests are sent at all.
     pub breaker: Breaker,
-    /// How often it is asked again.
+    /// Limits retries.
     pub budget: RetryBudget,
 }

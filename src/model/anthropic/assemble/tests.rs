@@ -1,4 +1,4 @@
-//! Every recorded stream becomes the message beside it, however its bytes are cut.
+//! Recorded streams are assembled into the recorded messages, however the bytes are split.
 
 use std::convert::Infallible;
 use std::fs;
@@ -19,7 +19,7 @@ fn read(name: &str) -> Vec<u8> {
     fs::read(fixtures().join(name)).unwrap()
 }
 
-/// Feeds the chunks through the framing and the assembler, as the client does.
+/// Feeds the chunks through the SSE decoder and the assembler, as the client does.
 fn assemble(chunks: Vec<Vec<u8>>) -> (Assembler, Option<ModelError>) {
     let chunks = chunks.into_iter().map(|chunk| Ok::<_, Infallible>(bytes::Bytes::from(chunk)));
     let mut events = SseByteStream::new(stream::iter(chunks));
@@ -50,8 +50,8 @@ fn snapshot(assembler: &Assembler) -> Value {
     without_nulls(serde_json::to_value(assembler.snapshot().unwrap()).unwrap())
 }
 
-/// The message beside a sample, with the inputs that were cut written as we keep them: the
-/// official clients show what their partial parsers make of them, we keep the raw text.
+/// The recorded message. Truncated inputs are replaced by our form: the official clients return
+/// the result of their partial parsers, we keep the raw text.
 fn expected(sample: &Value) -> Value {
     let name = sample["name"].as_str().unwrap();
     let mut message: Value = serde_json::from_slice(&read(&format!("{name}.json"))).unwrap();
@@ -97,7 +97,7 @@ fn samples() -> Vec<Value> {
 }
 
 #[test]
-fn every_recorded_stream_becomes_its_message() {
+fn every_recorded_stream_is_assembled_into_its_message() {
     for sample in samples() {
         let bytes = read(&format!("{}.sse", sample["name"].as_str().unwrap()));
         check(&sample, &expected(&sample), vec![bytes]);
@@ -113,7 +113,7 @@ fn a_stream_may_arrive_byte_by_byte() {
 }
 
 #[test]
-fn a_stream_may_be_cut_in_two_at_every_byte() {
+fn a_stream_may_be_split_in_two_at_every_byte() {
     for sample in samples() {
         let bytes = read(&format!("{}.sse", sample["name"].as_str().unwrap()));
         let step = if bytes.len() > 10_000 { 997 } else { 1 };
@@ -126,7 +126,7 @@ fn a_stream_may_be_cut_in_two_at_every_byte() {
 }
 
 #[test]
-fn a_stream_that_ends_at_any_byte_is_never_taken_for_a_whole_one() {
+fn a_truncated_stream_is_never_accepted_as_complete() {
     let bytes = read("02_text_then_tool_use.sse");
     for cut in 0..bytes.len() - 2 {
         let (assembler, error) = assemble(vec![bytes.iter().take(cut).copied().collect()]);
@@ -148,7 +148,7 @@ fn a_byte_order_mark_is_skipped() {
 }
 
 #[test]
-fn an_input_keeps_the_model_s_own_text() {
+fn an_input_keeps_the_exact_text_of_the_model() {
     let start = r#"{"type":"content_block_start","index":0,"content_block":
         {"type":"tool_use","id":"t","name":"f","input":{}}}"#;
     let input = r#"{"n": 1e300, "b":1,"a":0.10, "b":2}"#;
@@ -164,7 +164,7 @@ fn an_input_keeps_the_model_s_own_text() {
 }
 
 #[test]
-fn an_input_that_the_model_would_not_take_back_is_wrapped() {
+fn an_input_that_the_provider_would_reject_is_wrapped() {
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(300), "]".repeat(300));
     for input in [r#"{"path":"\ud800"}"#, r#"{"n":1e999}"#, "[1]", "{\"a\"", &deep] {
         let mut block = OpenBlock::new(0, RawObject::default());
@@ -175,7 +175,7 @@ fn an_input_that_the_model_would_not_take_back_is_wrapped() {
 }
 
 #[test]
-fn a_spend_limit_inside_a_stream_is_told_apart() {
+fn a_spend_limit_inside_a_stream_has_its_own_error_kind() {
     let mut assembler = Assembler::default();
     let error = assembler
         .push(

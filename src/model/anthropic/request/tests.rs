@@ -23,7 +23,7 @@ fn whole(text: &str) -> Messages<'_> {
 const FIVE: Option<CacheTtl> = Some(CacheTtl::FiveMinutes);
 
 #[test]
-fn a_body_is_the_head_the_messages_and_the_choice() {
+fn a_body_consists_of_head_messages_and_tool_choice() {
     let head = Head::new(&settings(), None, FIVE).unwrap();
     let choice = ToolChoice::Tool { name: "f".into() };
     let expected = concat!(
@@ -37,7 +37,7 @@ fn a_body_is_the_head_the_messages_and_the_choice() {
 }
 
 #[test]
-fn what_is_not_set_is_not_sent() {
+fn unset_options_are_not_sent() {
     let mut settings = settings();
     settings.system = SystemPrompt::default();
     settings.tools = RawValue::from_string("[]".into()).unwrap();
@@ -47,7 +47,7 @@ fn what_is_not_set_is_not_sent() {
 }
 
 #[test]
-fn without_a_system_prompt_the_tools_are_marked_and_for_as_long() {
+fn without_a_system_prompt_the_tools_carry_the_breakpoint_with_the_same_ttl() {
     let mut settings = settings();
     settings.system = SystemPrompt::default();
     let head = Head::new(&settings, None, Some(CacheTtl::Hour)).unwrap();
@@ -60,7 +60,7 @@ fn without_a_system_prompt_the_tools_are_marked_and_for_as_long() {
 }
 
 #[test]
-fn a_far_mark_is_put_into_its_block_and_only_where_there_is_a_cache() {
+fn the_far_breakpoint_is_inserted_into_its_block_only_when_caching_is_on() {
     let text = r#"{"role":"user","content":[{"type":"text"}]},{"more":1}"#;
     let far_mark = text.find("}]}");
     let ends = |cache: Option<CacheTtl>, messages: &str| {
@@ -75,7 +75,7 @@ fn a_far_mark_is_put_into_its_block_and_only_where_there_is_a_cache() {
 }
 
 #[test]
-fn what_is_asked_of_the_model_is_sent_as_it_was_written() {
+fn model_options_are_sent_with_their_exact_text() {
     let mut settings = settings();
     settings.system = serde_json::from_str(r#"[{"type":"text",  "text":"a"}]"#).unwrap();
     settings.model_options = serde_json::from_str(
@@ -96,7 +96,7 @@ fn what_is_asked_of_the_model_is_sent_as_it_was_written() {
 }
 
 #[test]
-fn a_session_of_before_sends_what_it_always_sent() {
+fn sessions_stored_by_earlier_versions_send_the_same_bytes_as_before() {
     let stored = concat!(
         r#"{"model":"m","max_tokens":9,"system":"Say \"é\".\n","tools":[{"name":"f"}],"#,
         r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"limits":{}}"#,
@@ -114,7 +114,7 @@ fn a_session_of_before_sends_what_it_always_sent() {
 }
 
 #[test]
-fn tools_of_the_run_come_behind_those_of_the_session() {
+fn tools_of_the_run_follow_those_of_the_session() {
     let more = RawValue::from_string(r#"[{"name":"g", "x":1e3}]"#.into()).unwrap();
     let head = Head::new(&settings(), Some(&more), None).unwrap();
     let body = body(&head, whole(""), &ToolChoice::Auto);
@@ -137,7 +137,7 @@ fn edits(edits: &str) -> Context {
 }
 
 #[test]
-fn edits_are_sent_as_they_were_pinned_and_named_as_beta_features() {
+fn context_edits_are_sent_as_pinned_and_add_their_beta_features() {
     for (pinned, betas) in [
         (r#"[{"type":"clear_tool_uses_20250919"}]"#, "b,context-management-2025-06-27"),
         (r#"[{"type": "compact_20260112"}]"#, "b,compact-2026-01-12"),
@@ -170,7 +170,7 @@ fn shaped() -> Settings {
 }
 
 #[test]
-fn a_summary_is_asked_for_without_what_shapes_an_answer() {
+fn a_summary_request_omits_the_options_that_shape_an_answer() {
     let mut settings = shaped();
     settings.context.compact_instructions = Some("Keep \"names\".".to_owned());
     let head = Head::for_summary(&settings.for_summary(), None, None).unwrap();
@@ -185,7 +185,7 @@ fn a_summary_is_asked_for_without_what_shapes_an_answer() {
 }
 
 #[test]
-fn only_what_is_part_of_the_prompt_is_counted() {
+fn a_count_request_has_only_the_parts_of_the_prompt() {
     let head = Head::for_count(&shaped(), None).unwrap();
     let expected = concat!(
         r#"{"model":"claude-test","#,

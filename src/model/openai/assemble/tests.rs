@@ -1,4 +1,4 @@
-//! Recorded streams, cut wherever they can be, and streams of servers that take the protocol less
+//! Recorded streams, split at every position, and streams of servers that follow the protocol less
 //! strictly.
 
 use std::convert::Infallible;
@@ -17,21 +17,21 @@ fn fixture(name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap()
 }
 
-/// Feeds pieces of a body through the framing and the assembler, as the client does.
+/// Feeds pieces of a body through the SSE decoder and the assembler, as the client does.
 fn read(pieces: Vec<Vec<u8>>) -> Result<(Vec<Progress>, Reply), ModelError> {
     let pieces = pieces.into_iter().map(|piece| Ok::<_, Infallible>(Bytes::from(piece)));
     let mut events = SseByteStream::new(stream::iter(pieces));
     let mut assembler = Assembler::new(Bytes::new());
-    let mut told = Vec::new();
+    let mut progress = Vec::new();
     while let Some(event) = events.next().now_or_never().unwrap() {
         if let Some(data) = event.unwrap().data {
-            told.extend(assembler.push(&data)?);
+            progress.extend(assembler.push(&data)?);
         }
     }
-    Ok((told, assembler.finish()?))
+    Ok((progress, assembler.finish()?))
 }
 
-/// The reply to a request with this body, from these chunks of one choice.
+/// The reply to a request with this body, assembled from these chunks of one choice.
 fn reply_to(sent: &str, chunks: &[Value]) -> Result<Reply, ModelError> {
     let mut assembler = Assembler::new(Bytes::from(sent.to_owned()));
     for chunk in chunks {
@@ -56,7 +56,7 @@ fn content(reply: &Reply) -> Value {
     serde_json::from_str(reply.content.as_str()).unwrap()
 }
 
-/// Names and inputs of calls; their ids must differ.
+/// Names and inputs of the calls; asserts that their ids differ.
 fn calls(reply: &Reply) -> Vec<(String, Value)> {
     let content = content(reply);
     let calls: Vec<&Value> =
@@ -69,7 +69,7 @@ fn calls(reply: &Reply) -> Vec<(String, Value)> {
     calls.iter().map(|call| (name(call), call["input"].clone())).collect()
 }
 
-/// What the recorded streams are to become.
+/// The expected replies of the recorded streams.
 fn recorded() -> [(&'static str, Value, ModelStop, [i64; 2]); 2] {
     [
         (
@@ -92,14 +92,14 @@ fn recorded() -> [(&'static str, Value, ModelStop, [i64; 2]); 2] {
 }
 
 #[test]
-fn a_recorded_stream_becomes_its_message_wherever_it_is_cut() {
+fn a_recorded_stream_is_assembled_into_its_message_wherever_it_is_split() {
     for (name, expected, stop, [input_tokens, output_tokens]) in recorded() {
         let bytes = fixture(name);
         let usage = Usage { input_tokens, output_tokens, ..Usage::default() };
         let check = |pieces| {
             let (_, reply) = read(pieces).unwrap();
-            let told = (content(&reply), &reply.stop, reply.usage, reply.model.as_str());
-            assert_eq!(told, (expected.clone(), &stop, usage, "gpt-sample"), "{name}");
+            let actual = (content(&reply), &reply.stop, reply.usage, reply.model.as_str());
+            assert_eq!(actual, (expected.clone(), &stop, usage, "gpt-sample"), "{name}");
         };
         check(bytes.iter().map(|byte| vec![*byte]).collect());
         for cut in 0..bytes.len() {
@@ -110,7 +110,7 @@ fn a_recorded_stream_becomes_its_message_wherever_it_is_cut() {
 }
 
 #[test]
-fn a_stream_that_ends_early_is_never_taken_for_a_whole_one() {
+fn a_truncated_stream_is_never_accepted_as_complete() {
     for (name, ..) in recorded() {
         let bytes = fixture(name);
         let text = std::str::from_utf8(&bytes).unwrap();
@@ -123,8 +123,8 @@ fn a_stream_that_ends_early_is_never_taken_for_a_whole_one() {
 }
 
 #[test]
-fn readers_see_calls_begin_and_grow() {
-    let (told, _) = read(vec![fixture("openai_02_parallel_tool_calls.sse")]).unwrap();
+fn progress_reports_the_start_and_the_growth_of_calls() {
+    let (progress, _) = read(vec![fixture("openai_02_parallel_tool_calls.sse")]).unwrap();
     let started = |index, id: &str, name: &str| Progress::ToolUseStarted {
         index,
         id: id.to_owned(),
@@ -138,11 +138,11 @@ fn readers_see_calls_begin_and_grow() {
         started(2, "call_BbB2", "get_time"),
         delta(2, "{}"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(progress, expected);
 }
 
 #[test]
-fn calls_are_told_apart_however_they_are_numbered() {
+fn calls_are_distinguished_however_they_are_numbered() {
     let whole = |index: Value, id: Value, name: &str, arguments: Value| {
         let mut piece = json!({ "function": { "name": name, "arguments": arguments } });
         if !index.is_null() {
@@ -175,7 +175,7 @@ fn calls_are_told_apart_however_they_are_numbered() {
 }
 
 #[test]
-fn pieces_of_one_call_stay_together_however_they_are_marked() {
+fn pieces_of_one_call_stay_together_however_they_are_labelled() {
     let first =
         json!({ "index": 0, "id": "a", "function": { "name": "f", "arguments": "{\"n\"" } });
     let rests = [
@@ -195,7 +195,7 @@ fn pieces_of_one_call_stay_together_however_they_are_marked() {
 }
 
 #[test]
-fn arguments_may_be_an_object_or_nothing_and_what_is_no_object_is_wrapped() {
+fn arguments_may_be_an_object_or_empty_and_other_values_are_wrapped() {
     let table = [
         (json!({ "n": 1 }), json!({ "n": 1 })),
         (json!(""), json!({})),
@@ -211,7 +211,7 @@ fn arguments_may_be_an_object_or_nothing_and_what_is_no_object_is_wrapped() {
 }
 
 #[test]
-fn an_id_that_the_history_has_already_is_replaced() {
+fn an_id_that_the_history_already_contains_is_replaced() {
     let sent = r#"{"messages":[{"role":"tool","tool_call_id":"call_0","content":"x"}]}"#;
     let piece = json!([{ "index": 0, "id": "call_0", "function": { "name": "f" } }]);
     let chunks = [pieces(&piece), ends("tool_calls")];
@@ -222,7 +222,7 @@ fn an_id_that_the_history_has_already_is_replaced() {
 }
 
 #[test]
-fn each_reason_has_its_stop() {
+fn each_finish_reason_maps_to_a_stop_reason() {
     let call = pieces(&json!([{ "id": "a", "function": { "name": "f", "arguments": "{}" } }]));
     let said = json!({ "delta": { "content": "Hi" } });
     let other = |word: &str| ModelStop::Other(word.to_owned());
@@ -244,7 +244,7 @@ fn each_reason_has_its_stop() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_left_out() {
+fn reasoning_and_additional_choices_are_ignored() {
     let chunks = [
         json!({ "delta": { "role": "assistant", "content": "", "reasoning_content": "Hm." } }),
         json!({ "index": 1, "delta": { "content": "Another answer" } }),
@@ -255,7 +255,7 @@ fn what_nobody_asked_for_is_left_out() {
 }
 
 #[test]
-fn tokens_are_counted_once_and_by_the_last_word() {
+fn tokens_are_counted_once_from_the_last_usage() {
     let usage = json!({ "prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
                         "prompt_tokens_details": { "cached_tokens": 80 },
                         "completion_tokens_details": { "reasoning_tokens": 15 } });
@@ -279,7 +279,7 @@ fn tokens_are_counted_once_and_by_the_last_word() {
 }
 
 #[test]
-fn an_error_inside_a_stream_is_an_error() {
+fn an_error_inside_a_stream_fails_the_reply() {
     let mut assembler = Assembler::new(Bytes::new());
     let error = assembler.push(r#"{"error":{"message":"m","code":503}}"#).unwrap_err();
     assert!(matches!(error, ModelError::Api { status: None, kind: ErrorKind::Api, .. }), "{error}");
@@ -287,7 +287,7 @@ fn an_error_inside_a_stream_is_an_error() {
 }
 
 #[test]
-fn a_call_without_a_name_cannot_be_read() {
+fn a_call_without_a_name_is_malformed() {
     let piece = json!([{ "index": 0, "id": "a", "function": { "arguments": "{}" } }]);
     let ended = reply_to("", &[pieces(&piece), ends("tool_calls")]);
     assert!(matches!(ended, Err(ModelError::Malformed(_))));

@@ -1,4 +1,4 @@
-//! Requests as a server of this protocol takes them.
+//! Request bodies in the format of Chat Completions.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ fn bare() -> Settings {
     Settings { model: "local".into(), max_tokens: 100, tools, ..Settings::default() }
 }
 
-/// The messages that a history becomes.
+/// The messages that a history is translated into.
 fn messages(history: &[Value], dialect: Dialect) -> Value {
     let head = Head::new(&bare(), None, dialect).unwrap();
     let history: Vec<String> = history.iter().map(Value::to_string).collect();
@@ -46,7 +46,7 @@ fn text(text: &str) -> Value {
 }
 
 #[test]
-fn a_body_is_the_head_the_messages_and_the_choice() {
+fn a_body_consists_of_head_messages_and_tool_choice() {
     let head = Head::new(&settings(), None, PLAIN).unwrap();
     let choice = ToolChoice::Tool { name: "f".into() };
     let history = r#"{"role":"user","content":[{"type":"text","text":"Hi"}]}"#;
@@ -66,7 +66,7 @@ fn a_body_is_the_head_the_messages_and_the_choice() {
 }
 
 #[test]
-fn what_is_not_set_is_not_sent() {
+fn unset_options_are_not_sent() {
     let mut settings = bare();
     settings.stop_sequences = vec!["END".into()];
     let dialect = Dialect { max_tokens_field: MaxTokensField::MaxCompletionTokens, ..PLAIN };
@@ -79,7 +79,7 @@ fn what_is_not_set_is_not_sent() {
 }
 
 #[test]
-fn calls_and_results_are_messages_of_their_own() {
+fn calls_and_results_become_messages_of_their_own() {
     let call = |id: &str| json!({ "type": "tool_use", "id": id, "name": "f", "input": { "a": 1 } });
     let asked = |id: &str| {
         json!({ "id": id, "type": "function",
@@ -117,7 +117,7 @@ fn calls_and_results_are_messages_of_their_own() {
 }
 
 #[test]
-fn an_input_goes_back_as_the_text_that_it_was() {
+fn an_input_is_sent_back_with_its_exact_text() {
     let head = Head::new(&bare(), None, PLAIN).unwrap();
     let history = r#"{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"a.b",
         "input":{"n":  1e3, "n":2}}]}"#;
@@ -127,7 +127,7 @@ fn an_input_goes_back_as_the_text_that_it_was() {
 }
 
 #[test]
-fn neighbours_of_one_role_become_one_message() {
+fn consecutive_messages_of_one_role_are_merged() {
     let history = [
         user(&json!([text("One"), text("Two")])),
         user(&json!([text("Three")])),
@@ -145,7 +145,7 @@ fn neighbours_of_one_role_become_one_message() {
 }
 
 #[test]
-fn images_are_shown_or_told_in_words() {
+fn images_are_sent_or_replaced_by_a_text() {
     let inline = json!({ "type": "image",
         "source": { "type": "base64", "media_type": "image/png", "data": "AAAA" } });
     let linked =
@@ -173,7 +173,7 @@ fn images_are_shown_or_told_in_words() {
 }
 
 #[test]
-fn documents_and_search_results_are_told_in_words() {
+fn documents_and_search_results_become_texts() {
     let document = |source: Value| json!({ "type": "document", "title": "Plan", "context": "Old", "source": source });
     let history = [user(&json!([
         document(json!({ "type": "text", "media_type": "text/plain", "data": "Dig." })),
@@ -196,7 +196,7 @@ fn documents_and_search_results_are_told_in_words() {
 }
 
 #[test]
-fn a_summary_is_told_by_the_user() {
+fn a_summary_becomes_a_user_message() {
     let summary = json!({ "type": "compaction", "content": "They met.", "signature": "s" });
     let failed = json!({ "type": "compaction", "content": null });
     let history = [
@@ -213,7 +213,7 @@ fn a_summary_is_told_by_the_user() {
 }
 
 #[test]
-fn tools_of_the_run_come_behind_those_of_the_session() {
+fn tools_of_the_run_follow_those_of_the_session() {
     let more = RawValue::from_string(r#"[{"name":"g","input_schema":{}}]"#.into()).unwrap();
     let head = Head::new(&settings(), Some(&more), PLAIN).unwrap();
     let body: Value = serde_json::from_slice(&body(&head, "", &ToolChoice::Auto)).unwrap();
@@ -233,7 +233,7 @@ fn a_request_is_a_byte_prefix_of_the_next() {
 }
 
 #[test]
-fn what_is_asked_of_the_model_is_said_in_the_words_of_the_protocol() {
+fn model_options_are_translated() {
     let mut settings = bare();
     settings.system = serde_json::from_str(
         r#"[{"type":"text","text":"Be brief."},{"type":"text","text":"Be kind."}]"#,
@@ -256,7 +256,7 @@ fn what_is_asked_of_the_model_is_said_in_the_words_of_the_protocol() {
 }
 
 #[test]
-fn an_effort_above_all_that_servers_know_is_the_highest_that_they_do() {
+fn an_effort_above_the_highest_supported_level_is_lowered_to_it() {
     for (effort, word) in [("low", "low"), ("high", "high"), ("xhigh", "high"), ("max", "high")] {
         let mut settings = bare();
         settings.model_options = serde_json::from_value(json!({ "effort": effort })).unwrap();

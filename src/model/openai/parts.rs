@@ -1,4 +1,4 @@
-//! What a block says in a protocol that knows texts and images only.
+//! Converts content blocks to the texts and images of this protocol.
 
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -17,9 +17,9 @@ pub(super) enum Part {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Image {
-    /// It may hold the image itself.
+    /// The URL, which may be a data URL with the image itself.
     pub(super) url: String,
-    /// Where the image is in the history.
+    /// The position of the image in the history.
     pub(super) place: BlockPosition,
 }
 
@@ -49,18 +49,18 @@ impl Serialize for Part {
     }
 }
 
-/// A block that users and results may hold.
+/// A block that a user's message or a tool result may contain.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Said {
+enum UserBlock {
     Text {
         text: String,
     },
     Image {
-        source: Source,
+        source: MediaSource,
     },
     Document {
-        source: Source,
+        source: MediaSource,
         #[serde(default)]
         title: Option<String>,
         #[serde(default)]
@@ -69,16 +69,16 @@ enum Said {
     SearchResult {
         source: String,
         title: String,
-        content: Inner,
+        content: TextOrBlocks,
     },
     #[serde(other)]
     Other,
 }
 
-/// Where an image or a document is.
+/// The source of an image or a document.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Source {
+enum MediaSource {
     Base64 {
         media_type: String,
         data: String,
@@ -90,13 +90,13 @@ enum Source {
         data: String,
     },
     Content {
-        content: Inner,
+        content: TextOrBlocks,
     },
     #[serde(other)]
     Other,
 }
 
-impl Source {
+impl MediaSource {
     /// The URL of an image.
     fn url(self) -> Option<String> {
         match self {
@@ -107,23 +107,23 @@ impl Source {
     }
 }
 
-/// A text, or blocks.
+/// A text or a list of blocks.
 #[derive(Default, Deserialize)]
 #[serde(untagged)]
-enum Inner {
+enum TextOrBlocks {
     #[default]
     Nothing,
     Text(String),
-    Blocks(Vec<Said>),
+    Blocks(Vec<UserBlock>),
 }
 
-/// What a block of the user says; none if the protocol has no place for it. Images are told in
-/// words unless the block's place is given.
+/// Converts a block of the user; `None` if the protocol cannot express it. Without a place, images
+/// are replaced by a text.
 pub(super) fn part(raw: &RawValue, place: Option<BlockPosition>) -> Option<Part> {
-    serde_json::from_str::<Said>(raw.get()).ok()?.part(place)
+    serde_json::from_str::<UserBlock>(raw.get()).ok()?.part(place)
 }
 
-/// The summary of what stood before it, if the block is one.
+/// The text of a compaction summary, if the block is one.
 pub(super) fn summary(raw: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(tag = "type", rename_all = "snake_case")]
@@ -142,18 +142,18 @@ pub(super) fn summary(raw: &RawValue) -> Option<String> {
     }
 }
 
-/// What the result of a call says, likewise.
+/// Converts the content of a tool result. Without a place, images are replaced by a text.
 pub(super) fn result_parts(raw: &RawValue, place: Option<BlockPosition>) -> Vec<Part> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct ToolResult {
         #[serde(default)]
-        content: Inner,
+        content: TextOrBlocks,
     }
-    let answer = serde_json::from_str::<Answer>(raw.get());
-    answer.map(|answer| answer.content.parts(place)).unwrap_or_default()
+    let result = serde_json::from_str::<ToolResult>(raw.get());
+    result.map(|result| result.content.parts(place)).unwrap_or_default()
 }
 
-impl Inner {
+impl TextOrBlocks {
     fn parts(self, place: Option<BlockPosition>) -> Vec<Part> {
         match self {
             Self::Nothing => Vec::new(),
@@ -172,7 +172,7 @@ impl Inner {
     }
 }
 
-impl Said {
+impl UserBlock {
     fn part(self, place: Option<BlockPosition>) -> Option<Part> {
         Some(match self {
             Self::Text { text } => Part::Text(text),
@@ -192,14 +192,14 @@ impl Said {
     }
 }
 
-fn document(source: Source, title: Option<String>, context: Option<String>) -> String {
+fn document(source: MediaSource, title: Option<String>, context: Option<String>) -> String {
     let title = title.map(|title| format!("Document: {title}\n"));
     let context = context.map(|context| format!("Context: {context}\n"));
     let text = match source {
-        Source::Text { data } => data,
-        Source::Content { content } => content.text(),
-        Source::Url { url } => format!("[a document that cannot be shown here: {url}]"),
-        Source::Base64 { .. } | Source::Other => {
+        MediaSource::Text { data } => data,
+        MediaSource::Content { content } => content.text(),
+        MediaSource::Url { url } => format!("[a document that cannot be shown here: {url}]"),
+        MediaSource::Base64 { .. } | MediaSource::Other => {
             "[a document that cannot be shown here]".to_owned()
         }
     };
