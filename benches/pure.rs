@@ -1,4 +1,4 @@
-//! The parts without IO, by criterion: `cargo bench --bench pure`.
+//! Measures the parts without IO with criterion: `cargo bench --bench pure`.
 
 use std::hint::black_box;
 
@@ -36,8 +36,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The body of a request, from the bytes of its messages, with the link that its newest message
-/// adds to the chain of hashes.
+/// Builds the body of a request from the bytes of its messages, and adds the newest message to the
+/// hash chain.
 fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
     let settings = Settings {
         model: "claude-bench".to_owned(),
@@ -82,7 +82,7 @@ fn whole(text: &str) -> Messages<'_> {
     Messages { text, far_mark: None, is_compacted: false }
 }
 
-/// An event from its body to the frame that readers get.
+/// Formats an event from its body to the SSE frame.
 fn event_frames(criterion: &mut Criterion) -> anyhow::Result<()> {
     let stamp = Stamp {
         session_id: SessionId::new(),
@@ -110,7 +110,7 @@ fn event_frames(criterion: &mut Criterion) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where a run stands, from its stored messages.
+/// Derives the state of a run from its stored messages.
 fn resuming(criterion: &mut Criterion) -> anyhow::Result<()> {
     let messages = rounds(50)?;
     let limits = Limits { rounds: Some(Limits::MAX_ROUNDS), ..Limits::default() };
@@ -126,7 +126,7 @@ fn resuming(criterion: &mut Criterion) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The look at a history that comes from the database, beside the copy that is made of it anyway.
+/// Validates a history from the database, next to the copy that is made of it in any case.
 fn checking(criterion: &mut Criterion) -> anyhow::Result<()> {
     let called = rounds(2_500)?;
     let said: Vec<Message> = (0..2_500)
@@ -156,7 +156,7 @@ fn checking(criterion: &mut Criterion) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The look that every line of the log is given on its way.
+/// Redacts secrets in log lines.
 fn redacting(criterion: &mut Criterion) -> anyhow::Result<()> {
     let secrets = ["sk-ant-api03-0123456789abcdefghij", "a password of the database"];
     let redactor = Redactor::new(secrets.into_iter(), Form::Json)?;
@@ -176,7 +176,7 @@ fn redacting(criterion: &mut Criterion) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A user message, then calls and their results.
+/// A user message, followed by calls and their results.
 fn rounds(count: usize) -> anyhow::Result<Vec<Message>> {
     let mut messages = Vec::new();
     for round in 0..count {

@@ -1,4 +1,4 @@
-//! What calls of tools cost, by criterion: `cargo bench --bench tools`.
+//! Measures the cost of tool calls with criterion: `cargo bench --bench tools`.
 
 use std::fs;
 use std::path::Path;
@@ -22,8 +22,8 @@ use twostep::tools::builtin::{self, Options};
 use twostep::tools::workspace::Workspace;
 use twostep::tools::{Answer, Output, Registry, ToolContext, ToolError, Typed, TypedTool};
 
-/// Calls to measure: what each is called in the report, the tool, and its inputs, one after the
-/// other and again from the first.
+/// The measured calls: the name in the report, the tool, and its inputs, which are used in
+/// rotation.
 fn calls() -> Vec<(&'static str, &'static str, Vec<Value>)> {
     let edit = |old: &str, new: &str| json!({ "file_path": "edited.txt", "old_string": old, "new_string": new });
     vec![
@@ -69,7 +69,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bash at this level, where the machine gives it.
+/// Creates the Bash tool with this sandbox setting, if the machine supports it.
 fn bash(runtime: &Runtime, setting: Setting, folder: &Path) -> Option<Bash> {
     let sandbox = Sandbox::with_helper(setting, env!("CARGO_BIN_EXE_twostep").into())?;
     match runtime.block_on(sandbox.open(folder)) {
@@ -81,7 +81,8 @@ fn bash(runtime: &Runtime, setting: Setting, folder: &Path) -> Option<Bash> {
     }
 }
 
-/// A call through the registry, as a run makes it: checked, in time, its result made presentable.
+/// Measures a call through the registry, as a run makes it: with validation, timeout and formatting
+/// of the result.
 fn measure(
     criterion: &mut Criterion,
     runtime: &Runtime,
@@ -99,7 +100,7 @@ fn measure(
         keep(&context, &answer);
         answer
     };
-    // What is edited has to be read first.
+    // A file must have been read before it can be edited.
     let read = to_raw_value(&json!({ "file_path": "edited.txt" }))?;
     keep(&context, &runtime.block_on(registry.call(&context, "Read", &read)));
     let first = runtime.block_on(make());
@@ -112,7 +113,7 @@ fn measure(
     Ok(())
 }
 
-/// Keeps what the model has seen, as a step does.
+/// Stores the file states that the model has seen, as a step does.
 fn keep(context: &ToolContext, answer: &Answer) {
     for note in &answer.notes {
         if let Note::Seen { path, hash } = note {
@@ -133,7 +134,7 @@ fn fill(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A tool that costs nothing, so that what is measured is the registry.
+/// A tool that does nothing, to measure the cost of the registry alone.
 #[derive(Debug)]
 struct Nothing;
 

@@ -1,12 +1,12 @@
-//! The real model, asked what people ask first. This needs a key and costs money, so it runs only
-//! when somebody says so:
+//! Typical first questions to the real model. The test needs an API key and costs money, so it is
+//! ignored by default:
 //!
 //! ```sh
 //! ANTHROPIC_API_KEY=… cargo test --test live -- --ignored --nocapture
 //! ```
 //!
-//! `ANTHROPIC_BASE_URL` and `TWOSTEP_MODEL` choose another server and another model. Nobody can
-//! test whether an answer is good; that there is one, and that it was made in two steps, can be.
+//! `ANTHROPIC_BASE_URL` and `TWOSTEP_MODEL` select another server and model. The test does not
+//! assess the quality of an answer, only that there is one and that it used the files if needed.
 #![cfg(test)]
 #![expect(clippy::disallowed_methods, reason = "who runs this says in the environment whom to ask")]
 #![expect(clippy::print_stdout, reason = "who runs this reads the answers")]
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use postgres::database;
 use program::{Program, binary, data_dir};
 
-/// A program with something to explain, and something to find fault with.
+/// A program that can be explained and has a security flaw.
 const MAIN: &str = r#"use std::process::Command;
 
 fn main() {
@@ -38,7 +38,7 @@ fn main() {
 }
 "#;
 
-/// A question, and whether it cannot be answered without a look at the files.
+/// Questions, each with true if the answer needs a tool call to read files.
 const QUESTIONS: [(&str, bool); 5] = [
     ("Please read src/main.rs and explain what the code does", true),
     ("Read src/main.rs and analyze the file structure", true),
@@ -75,7 +75,7 @@ async fn the_model_answers_what_people_ask_first() {
     }
 }
 
-/// Asks in a session of its own, and waits for the answer.
+/// Asks in a new session and waits for the answer.
 async fn ask(url: &str, question: &str) -> Value {
     let client = Client::new();
     let post = |path: String| client.post(format!("{url}/v1{path}"));

@@ -1,18 +1,18 @@
-//! A language whose words are as common as those of real ones: a few are everywhere, most are rare
-//! (Zipf's law).
+//! A generated language whose word frequencies follow Zipf's law, as in real languages: a few words
+//! are everywhere, most are rare.
 
 use fastrand::Rng;
 
-/// Words that there are, about as many as a large course catalogue has.
+/// The size of the vocabulary, about that of a large course catalogue.
 const WORDS: usize = 30_000;
-/// Words of a passage, of some nine letters each.
+/// Words per passage, each about nine letters long.
 const OF_A_PASSAGE: usize = 74;
 const SYLLABLES: [&str; 20] = [
     "ba", "ce", "di", "fo", "gu", "ha", "ke", "li", "mo", "nu", "pa", "re", "si", "to", "vu", "wa",
     "xe", "yi", "zo", "qua",
 ];
 
-/// Words, and how likely it is that one of them or of those before it is said.
+/// The vocabulary, with the cumulative probability of each word.
 #[derive(Debug)]
 pub(crate) struct Language {
     words: Vec<String>,
@@ -24,7 +24,8 @@ impl Default for Language {
     fn default() -> Self {
         let mut sum = 0.0;
         let likely = (1..).take(WORDS).map(|rank: u32| {
-            // The first are left out: they are words such as `the`, which no index has.
+            // The most frequent ranks are left out: in real languages they are stop words such as
+            // `the`, which no index contains.
             sum += 1.0 / f64::from(rank + 20);
             sum
         });
@@ -34,7 +35,7 @@ impl Default for Language {
 }
 
 impl Language {
-    /// So many words as they are said.
+    /// Generates a text of this many words.
     pub(crate) fn words(&mut self, count: usize) -> String {
         let all = self.likely.last().copied().unwrap_or_default();
         let said = (0..count).map(|_| {
@@ -45,7 +46,7 @@ impl Language {
         said.collect::<Vec<_>>().join(" ")
     }
 
-    /// Some of the commonest words.
+    /// Picks random words out of the most frequent ones.
     pub(crate) fn common(&mut self, count: usize, of: usize) -> String {
         let mut words: Vec<&str> = self.words.iter().take(of).map(String::as_str).collect();
         self.random.shuffle(&mut words);
@@ -53,20 +54,21 @@ impl Language {
         words.join(" ")
     }
 
-    /// A text of so many passages.
+    /// Generates a text of this many passages.
     pub(crate) fn passages(&mut self, count: usize) -> String {
         let sentence = |_| format!("W{}. ", self.words(OF_A_PASSAGE));
         (0..count).map(sentence).collect()
     }
 
-    /// A number from 1.
+    /// A random number from 1 to `up_to`.
     pub(crate) fn number(&mut self, up_to: usize) -> usize {
         self.random.usize(1..=up_to)
     }
 }
 
 fn word(number: usize) -> String {
-    // Others than the next number's, so that no two words differ by an ending only.
+    // The least significant syllable comes first, so consecutive words differ at their start and
+    // not only in an ending that stemming removes. The offset gives all words four syllables.
     let mut rest = number + 8000;
     let mut word = String::new();
     while rest > 0 {

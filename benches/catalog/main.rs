@@ -1,7 +1,7 @@
-//! How long a search of 100,000 passages takes: `cargo bench --bench catalog`.
+//! Measures how long a search of 100,000 passages takes: `cargo bench --bench catalog`.
 //!
-//! On a private Postgres of its own, through the tools as a run calls them. Queries come one after
-//! the other, each another one, so that what is measured is the search and not a cache of answers.
+//! Starts a private Postgres and calls the tools as a run does. Queries run one after the other,
+//! and each is different, so that the search is measured and not a cache of results.
 
 mod language;
 mod output;
@@ -28,16 +28,17 @@ use output::say;
 
 const COURSES: usize = 500;
 const LESSONS: usize = 20;
-/// Passages of a lesson.
+/// Passages per lesson.
 const PASSAGES: usize = 10;
 /// Queries of each kind.
 const QUERIES: usize = 300;
-/// What 99 of 100 searches take at most.
+/// The highest acceptable 99th percentile of a search.
 const GOAL: Duration = Duration::from_millis(50);
 
 fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // Short, for the socket, and open to the user that root hands the server to.
+    // The path is short because a socket path has a length limit, and not under TMPDIR because the
+    // user that root starts Postgres as must be able to read it.
     let data_dir = PathBuf::from(format!("/tmp/twostep-catalog-{}", std::process::id()));
     let measured = runtime.block_on(measure(data_dir.clone()));
     let _ = std::fs::remove_dir_all(data_dir);
@@ -72,7 +73,7 @@ async fn measure(data_dir: PathBuf) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Imports courses as the command does.
+/// Imports courses as the import command does.
 async fn fill(login: &PgPool, language: &mut Language) -> anyhow::Result<()> {
     let mut conn = login.acquire().await?;
     let (started, mut stored) = (Instant::now(), 0);
@@ -100,7 +101,7 @@ async fn fill(login: &PgPool, language: &mut Language) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A kind of queries.
+/// A kind of query: its name and its generator.
 type Kind = (&'static str, fn(&mut Language) -> Value);
 
 const KINDS: [Kind; 6] = [
@@ -118,7 +119,7 @@ const KINDS: [Kind; 6] = [
     ),
 ];
 
-/// Measures all kinds, and names those that take too long.
+/// Measures all kinds of queries and returns the names of those slower than the goal.
 async fn search(
     connections: &Connections,
     session: SessionId,

@@ -1,7 +1,7 @@
-//! What was measured, on stdout.
+//! Prints the measurements to stdout.
 #![expect(clippy::print_stdout, reason = "this is the place")]
 
-/// A line of data.
+/// Prints a line of results.
 pub(crate) fn say(line: &str) {
     println!("{line}");
 }

@@ -1,5 +1,5 @@
-//! A client of one persistent connection that costs next to nothing: the machine's cores are for
-//! what is measured. It looks for the few bytes that it must see and parses nothing else.
+//! A minimal client with one persistent connection. It searches for a few byte patterns instead of
+//! parsing, so that the CPU is left to the measured service.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,27 +9,27 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Far above the slowest turn of a sound service.
+/// The timeout of a request, far above the slowest normal turn.
 const TIMEOUT: Duration = Duration::from_mins(1);
 const HEAD_END: &[u8] = b"\r\n\r\n";
-/// The chunk that ends a response. JSON has no bare line ends, so no event looks like it.
+/// The last chunk of a response. JSON contains no raw CRLF, so no event matches it.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
-/// The first of what the model says: a piece of it, or all of it if the pieces were missed.
+/// The first output of the model: a delta, or the complete message if the deltas were missed.
 const SAYS: [&[u8]; 2] = [b"event: event_delta", b"event: agent."];
 const LONGEST: usize = 18;
-/// What a turn must have said: the tool ran, and the model came to its end.
+/// Patterns of a successful turn: the tool succeeded, and the model ended its turn.
 const MUST_SAY: [&[u8]; 2] = [br#""is_error":false"#, b"end_turn"];
 
-/// How long one turn took.
+/// The duration of one turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn {
-    /// From sending to the first piece of what the model says.
+    /// From sending the message to the first output of the model.
     pub(crate) first: Duration,
-    /// From sending to the end of the stream.
+    /// From sending the message to the end of the stream.
     pub(crate) whole: Duration,
 }
 
-/// One connection.
+/// One persistent connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
@@ -44,7 +44,7 @@ impl Connection {
         Ok(Self { stream, host, buffer: Vec::with_capacity(16 * 1024) })
     }
 
-    /// Makes a session and gives its id.
+    /// Creates a session and returns its id.
     pub(crate) async fn create_session(&mut self) -> anyhow::Result<String> {
         let body = timeout(TIMEOUT, self.json("POST", "/v1/sessions", "{}")).await??;
         let session: serde_json::Value = serde_json::from_slice(&body)?;
@@ -52,7 +52,7 @@ impl Connection {
         Ok(id.context("a session without an id")?.to_owned())
     }
 
-    /// Whether the service says that it is ready.
+    /// Returns true if the service reports that it is ready.
     pub(crate) async fn is_ready(&mut self) -> bool {
         let answer = timeout(TIMEOUT, self.json("GET", "/readyz", "")).await;
         answer.is_ok_and(|answer| answer.is_ok())
@@ -63,7 +63,7 @@ impl Connection {
         timeout(TIMEOUT, self.read_turn(session, text)).await?
     }
 
-    /// Begins to follow a session, and returns when the stream has begun.
+    /// Opens the event stream of a session, and returns when its first bytes have arrived.
     pub(crate) async fn follow(&mut self, session: &str) -> anyhow::Result<()> {
         let path = format!("/v1/sessions/{session}/events/stream");
         self.send("GET", &path, "").await?;
@@ -132,7 +132,7 @@ impl Connection {
         Ok(self.stream.write_all(request.as_bytes()).await?)
     }
 
-    /// Reads until something is there, and tells where it ends.
+    /// Reads until the pattern occurs, and returns the position after it.
     async fn read_past(&mut self, what: &[u8]) -> anyhow::Result<usize> {
         loop {
             if let Some(at) = find(&self.buffer, what) {

@@ -1,4 +1,4 @@
-//! Turns, many of them: how long they take, and what they cost whom.
+//! Drives turns and measures their latency and CPU cost.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use crate::process::Process;
 use crate::stack::Stack;
 
 pub(crate) const TEXT: &str = "What do the notes say? Read them and tell me in one sentence.";
-/// Turns of a session before the next one takes over, so that histories stay short.
+/// Turns per session before a new session is used, so that histories stay short.
 const TURNS_OF_SESSION: usize = 10;
 
-/// What a number of turns made.
+/// The measurements of a number of turns.
 #[derive(Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) turns: Vec<Turn>,
@@ -23,7 +23,7 @@ pub(crate) struct Sample {
     pub(crate) cost: Cost,
 }
 
-/// CPU time.
+/// CPU time by component.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Cost {
     pub(crate) server: Duration,
@@ -32,7 +32,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// All that was spent so far.
+    /// The CPU time used since the start of the processes.
     fn now(stack: &Stack, server: &Process) -> anyhow::Result<Self> {
         Ok(Self {
             server: cpu(server.pid)?,
@@ -67,12 +67,12 @@ impl Sample {
         self.count() / self.elapsed.as_secs_f64()
     }
 
-    /// Milliseconds of CPU a turn.
+    /// CPU time per turn, in milliseconds.
     pub(crate) fn cost_a_turn(&self, whose: impl Fn(&Cost) -> Duration) -> f64 {
         whose(&self.cost).as_secs_f64() * 1000.0 / self.count()
     }
 
-    /// Milliseconds that so many of a hundred turns take at most.
+    /// A percentile of a duration, in milliseconds.
     pub(crate) fn percentile(&self, percent: usize, of: impl Fn(&Turn) -> Duration) -> f64 {
         let mut times: Vec<Duration> = self.turns.iter().map(of).collect();
         times.sort_unstable();
@@ -85,14 +85,14 @@ impl Sample {
     }
 }
 
-/// A connection and the sessions that it talks to, one after the other.
+/// A connection and the sessions that it uses one after the other.
 pub(crate) struct Client {
     pub(crate) connection: Connection,
     pub(crate) sessions: Vec<String>,
     pub(crate) turns_of_session: usize,
 }
 
-/// Drives turns, so many clients at a time. Sessions are made before the clock starts.
+/// Drives turns with this many concurrent clients. Sessions are created before the measurement.
 pub(crate) async fn drive(
     stack: &Stack,
     server: &Process,
@@ -115,7 +115,7 @@ async fn client(address: SocketAddr, turns: usize) -> anyhow::Result<Client> {
     Ok(Client { connection, sessions, turns_of_session: TURNS_OF_SESSION })
 }
 
-/// Lets clients talk to all their sessions, all clients at the same time.
+/// Runs all clients concurrently through their sessions.
 pub(crate) async fn measure(
     stack: &Stack,
     server: &Process,

@@ -1,4 +1,4 @@
-//! The memory of streams that are held open.
+//! Measures the memory of idle streams that are held open.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::proc::resident;
 use crate::process::Process;
 use crate::stack::Stack;
 
-/// Turns before the first look, so that what a service allocates once is there.
+/// Turns before the first measurement, so that one-time allocations are done.
 const WARM_UP: usize = 64;
-/// Time for buffers to settle before a look.
+/// Time for buffers to settle before a measurement.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Lets this process, and those that it starts, open as many files as the system grants.
+/// Raises the soft limit of open files to the hard limit, for this process and its children.
 pub(crate) fn raise_open_files() -> anyhow::Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let current = maximum;
@@ -25,7 +25,8 @@ pub(crate) fn raise_open_files() -> anyhow::Result<()> {
         .context("the limit of open files cannot be raised")
 }
 
-/// Bytes of the service's memory that one held stream takes, each of a session of its own.
+/// Returns the memory of the service per held stream, in bytes. Each stream follows its own
+/// session.
 pub(crate) async fn held(stack: &Stack, server: &Process, streams: u32) -> anyhow::Result<f64> {
     drive(stack, server, 8, WARM_UP).await?;
     let mut maker = Connection::open(server.address).await?;

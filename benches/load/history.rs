@@ -1,4 +1,4 @@
-//! What a turn costs when much was said before it.
+//! Measures the cost of a turn in sessions with long histories.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -8,16 +8,16 @@ use crate::drive::{Client, Sample, TEXT, measure};
 use crate::process::Process;
 use crate::stack::Stack;
 
-/// Messages that the sessions begin with.
+/// The history lengths, in messages.
 pub(crate) const LENGTHS: [i32; 3] = [10, 1_000, 5_000];
 
-/// Clients at a time.
+/// Concurrent clients.
 const CLIENTS: usize = 4;
-/// Turns of a session that are measured, few enough to leave its length what it is.
+/// Measured turns per session, few enough that its length hardly changes.
 const TURNS_OF_SESSION: usize = 5;
 
-/// The cost of turns of sessions with a history of this length. Each session has had one turn
-/// before, so that what is measured is a conversation that goes on.
+/// Measures turns in sessions with a history of this length. Each session has one turn before the
+/// measurement, so that an ongoing conversation is measured.
 pub(crate) async fn by_history(
     stack: &Stack,
     server: &Process,
@@ -40,7 +40,7 @@ pub(crate) async fn by_history(
     measure(stack, server, clients).await
 }
 
-/// Puts a history into a session, as if a run had written it.
+/// Inserts a history into a session, as if runs had written it.
 async fn fill(conn: &mut PgConnection, session: &str, length: i32) -> anyhow::Result<()> {
     let session: Uuid = session.trim_start_matches("ses_").parse()?;
     let run = Uuid::now_v7();

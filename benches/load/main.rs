@@ -1,8 +1,8 @@
-//! The load test: the service as users run it, beside a hand-written one that does the least.
+//! The load test: compares the service with a minimal hand-written one.
 //!
-//! `cargo bench --bench load` starts a durable Postgres of its own (or takes `DATABASE_URL`'s),
-//! the simulator, the service and the floor, each as a process of its own on loopback, posts
-//! turns to both in alternation, and prints a table. `-- --help` lists what can be changed.
+//! `cargo bench --bench load` starts a durable Postgres (or uses that of `DATABASE_URL`), the
+//! simulator, the service and the floor, each as a process on loopback. It posts turns to both
+//! services in alternation and prints a table. `-- --help` lists the options.
 
 mod client;
 mod drive;
@@ -32,67 +32,67 @@ use crate::report::{Figures, Loads, table};
 use crate::stack::Stack;
 use crate::start::starts;
 
-// The floor has the service's allocator.
+// The same allocator as in the service, for a fair comparison.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// The command under which this program is the floor.
+/// The subcommand that runs the floor.
 const FLOOR: &str = "floor";
-/// Turns at a time under load.
+/// Concurrent turns under load.
 const MANY: usize = 32;
-/// Turns one at a time, as a part of those under load.
+/// The divisor for the number of sequential turns, relative to those under load.
 const ONE_IN: usize = 4;
-/// Turns before anything is measured.
+/// Turns before the first measurement.
 const WARM_UP: usize = 128;
 
-/// Measures the service beside a hand-written one
+/// Compares the service with a hand-written one
 #[derive(Debug, Parser)]
 #[command(name = "load")]
 #[expect(clippy::struct_excessive_bools, reason = "they are flags of a command line")]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Turns of each server under load
+    /// Number of turns of each server under load
     #[arg(long, default_value_t = 8000, value_parser = clap::value_parser!(u32).range(64..=1_000_000))]
     turns: u32,
-    /// Parts of the turns; the servers take turns at them, for machines are noisy
+    /// Number of rounds into which the turns are divided; the servers alternate, to average out noise
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Streams to hold; 0 to leave this out
+    /// Number of streams to hold open; 0 skips this measurement
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=9000))]
     streams: u32,
-    /// Leave the hand-written service out
+    /// Skip the hand-written service
     #[arg(long)]
     skip_floor: bool,
-    /// Leave long histories out
+    /// Skip long histories
     #[arg(long)]
     skip_history: bool,
-    /// Leave starts out
+    /// Skip the start times
     #[arg(long)]
     skip_starts: bool,
     /// The program to measure
     #[arg(long, default_value = env!("CARGO_BIN_EXE_twostep"))]
     service: PathBuf,
-    /// A Postgres server; tables are left in it. Without it one is started and removed
+    /// Postgres server to use; its tables remain. Without it a server is started and removed
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     database_url: Option<String>,
     /// The folder of the `postgres` and `initdb` programs
     #[arg(long, env = "PG_BIN_DIR")]
     pg_bin_dir: Option<PathBuf>,
-    /// What `cargo bench` says to every benchmark
+    /// The flag that `cargo bench` passes to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Be the hand-written service
+    /// Run the hand-written service
     #[command(name = FLOOR, hide = true)]
     Floor(floor::Options),
 }
 
 fn main() -> ExitCode {
-    // `cargo test` runs benchmarks to see that they run. This one is no test.
+    // `cargo test` also runs benchmarks, without `--bench`; then this program does nothing.
     let is_meant = |word: &str| word == "--bench" || word == FLOOR || word == "--help";
     let mut words = env::args().skip(1);
     if !words.any(|word| is_meant(&word)) || env::args().any(|word| word == "--test") {
@@ -111,7 +111,7 @@ fn run(mut args: Args) -> anyhow::Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut runtime = match args.command {
         Some(_) => tokio::runtime::Builder::new_multi_thread(),
-        // The clients get by with one thread.
+        // One thread is enough for the clients.
         None => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = runtime.enable_all().build()?;
@@ -123,7 +123,7 @@ fn run(mut args: Args) -> anyhow::Result<()> {
     })
 }
 
-/// Measures. A signal ends it in order: dropping a process kills it.
+/// Measures until done or until a signal arrives; dropping the processes kills them.
 async fn until_stopped(args: &Args) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -194,7 +194,7 @@ async fn figures(args: &Args, stack: &Stack) -> anyhow::Result<Figures> {
     Ok(figures)
 }
 
-/// One server's part of a round.
+/// Measures one server in one round.
 async fn load(
     args: &Args,
     stack: &Stack,

@@ -1,12 +1,12 @@
-//! What the load test says: the table on stdout, progress on stderr.
+//! Prints the table to stdout and progress to stderr.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the place")]
 
-/// A line of data.
+/// Prints a line of results.
 pub(crate) fn say(line: &str) {
     println!("{line}");
 }
 
-/// A line for the person who waits.
+/// Prints a progress message.
 pub(crate) fn note(line: &str) {
     eprintln!("{line}");
 }

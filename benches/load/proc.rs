@@ -1,11 +1,11 @@
-//! What processes cost, as `/proc` tells it.
+//! CPU time and memory of processes, from `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
 use anyhow::Context as _;
 
-/// `/proc` counts CPU time in hundredths of a second, whatever the kernel's own tick.
+/// The unit of CPU times in `/proc`: hundredths of a second, whatever the kernel's tick.
 const TICK: Duration = Duration::from_millis(10);
 
 struct Stat {
@@ -19,7 +19,7 @@ fn stat(pid: u32) -> anyhow::Result<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (name, rest) = text.rsplit_once(')').context("a stat without a name")?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    // proc(5) counts from 1, and the name is the second field.
+    // proc(5) numbers the fields from 1, and the name is field 2.
     let field = |number: usize| -> anyhow::Result<u32> {
         let text = fields.get(number - 3).context("a short stat")?;
         Ok(text.parse()?)
@@ -37,7 +37,7 @@ pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     Ok(TICK * stat(pid)?.own)
 }
 
-/// The time of a process and its children, those that have ended included.
+/// The CPU time of a process and its children, including children that have exited.
 pub(crate) fn family_cpu(pid: u32) -> anyhow::Result<Duration> {
     let head = stat(pid)?;
     let mut ticks = head.own + head.of_ended_children;
@@ -46,7 +46,7 @@ pub(crate) fn family_cpu(pid: u32) -> anyhow::Result<Duration> {
         let Some(child) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // It may have ended since the folder was read.
+        // The process may have exited since the directory was read.
         if let Ok(stat) = stat(child)
             && stat.parent == pid
         {
@@ -56,13 +56,13 @@ pub(crate) fn family_cpu(pid: u32) -> anyhow::Result<Duration> {
     Ok(TICK * ticks)
 }
 
-/// The postmaster above a backend, if the backend is a process of this machine.
+/// The postmaster that is the parent of a backend, if the backend runs on this machine.
 pub(crate) fn postmaster_of(backend: u32) -> Option<u32> {
     let stat = stat(backend).ok()?;
     (stat.name == "postgres").then_some(stat.parent)
 }
 
-/// The memory of a process that is in RAM, in bytes.
+/// The resident memory of a process, in bytes.
 pub(crate) fn resident(pid: u32) -> anyhow::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,4 +1,4 @@
-//! Programs that the test starts, and stops again by their id.
+//! Starts child processes and stops them by their ids.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -15,19 +15,19 @@ use tokio::time::timeout;
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 const STOP_TIMEOUT: Duration = Duration::from_secs(35);
 
-/// A program that has said where it listens. Dropping it kills it.
+/// A child process that has reported its address. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     pub(crate) pid: u32,
     pub(crate) address: SocketAddr,
-    /// Kept, so that the program can go on writing.
+    /// Kept open so that writes of the process to stdout do not fail.
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Process {
-    /// Starts a program and waits for the line that tells its address. What it complains about
-    /// goes to a file, which is shown if it does not start.
+    /// Starts a program and waits for the line with its address. Its stderr goes to a file, which
+    /// is included in the error if the program does not start.
     pub(crate) async fn start(name: &str, log: &Path, command: Command) -> anyhow::Result<Self> {
         let started = timeout(START_TIMEOUT, Self::started(log, command)).await;
         let started = started.unwrap_or_else(|_| bail!("it is too slow"));
@@ -61,10 +61,10 @@ impl Process {
         bail!("it ended and never told its address")
     }
 
-    /// Asks the program to stop, and waits for its end.
+    /// Sends SIGTERM and waits for the exit.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        // A child that was not waited for keeps its id.
+        // The id of a child is not reused before the child has been waited for.
         if let Some(pid) = pid
             && self.child.try_wait()?.is_none()
         {

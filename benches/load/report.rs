@@ -1,32 +1,32 @@
-//! The figures as a Markdown table, with the goals beside them.
+//! The measurements as a Markdown table, compared with the goals.
 
 use crate::drive::Sample;
 use crate::history::LENGTHS;
 use crate::start::Starts;
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) service: Loads,
     pub(crate) floor: Option<Loads>,
-    /// CPU by length of history.
+    /// Samples by length of history.
     pub(crate) histories: Vec<Sample>,
-    /// Bytes a held stream.
+    /// The number of held streams and the memory per stream, in bytes.
     pub(crate) held: Option<(u32, f64)>,
     pub(crate) starts: Option<Starts>,
 }
 
-/// One server under load.
+/// The samples of one server under load.
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
     pub(crate) one: Sample,
     pub(crate) many: Sample,
 }
 
-/// What a figure should be.
+/// The goal of a figure.
 #[derive(Debug, Clone, Copy)]
 enum Goal {
-    /// The ratio to the floor.
+    /// A lower limit of the ratio to the floor.
     RatioAtLeast(f64),
     RatioAtMost(f64),
     AtMost(f64),
@@ -58,7 +58,7 @@ impl Goal {
     }
 }
 
-/// The table of all figures.
+/// Formats all figures as a table.
 pub(crate) fn table(figures: &Figures) -> Vec<String> {
     let mut rows = vec![
         "| figure | service | floor | ratio | goal | |".to_owned(),

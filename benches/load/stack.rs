@@ -1,4 +1,4 @@
-//! What is measured, and what that stands on: Postgres, the simulator, the service, the floor.
+//! The measured services and their dependencies: Postgres and the simulator.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +14,7 @@ use crate::Args;
 use crate::proc::postmaster_of;
 use crate::process::Process;
 
-/// Two replies without delay: a call of one tool, then a short text.
+/// Two replies without delay: one tool call, then a short text.
 const SCRIPT: &str = r#"{
   "conversations": [ { "replies": [
     { "content": [ { "type": "tool_use", "name": "read_file", "input": { "path": "notes.txt" } } ] },
@@ -24,11 +24,11 @@ const SCRIPT: &str = r#"{
   "otherwise": "refuse"
 }"#;
 
-/// What the tool reads, about a kilobyte.
+/// A line of the file that the tool reads, which has about one kilobyte.
 const LINE: &str = "The next release needs two fixes, one page of documentation and a date.\n";
 const LINES: usize = 14;
 
-/// What everything measured stands on.
+/// The dependencies of all measured services.
 #[derive(Debug)]
 pub(crate) struct Stack {
     folder: TempDir,
@@ -36,13 +36,13 @@ pub(crate) struct Stack {
     postgres: Option<PrivatePostgres>,
     simulator: Option<Process>,
     pub(crate) database_url: String,
-    /// The database server's first process, if it is one of this machine.
+    /// The process id of the postmaster, if the database runs on this machine.
     pub(crate) postmaster: Option<u32>,
 }
 
 impl Stack {
     pub(crate) async fn start(args: &Args) -> anyhow::Result<Self> {
-        // Not TMPDIR: root hands the server to another user, who must get there.
+        // Not under TMPDIR: the user that root starts Postgres as must be able to access it.
         let folder = tempfile::Builder::new()
             .prefix("twostep-load-")
             .permissions(Permissions::from_mode(0o755))
@@ -78,7 +78,7 @@ impl Stack {
         Ok(this)
     }
 
-    /// A connection to the database that everything shares.
+    /// Connects to the shared database.
     pub(crate) async fn connect(&self) -> anyhow::Result<PgConnection> {
         PgConnection::connect(&self.database_url).await.context("the database cannot be reached")
     }
@@ -101,7 +101,7 @@ impl Stack {
         Process::start("the service", &self.log("service"), command).await
     }
 
-    /// Starts the service on a database server of its own; the first time makes it.
+    /// Starts the service with a private database server, which the first start creates.
     pub(crate) async fn start_service_with_private_postgres(&self) -> anyhow::Result<Process> {
         let mut command = self.service_command();
         command.env_remove("DATABASE_URL");
@@ -120,7 +120,7 @@ impl Stack {
         command
     }
 
-    /// Starts the floor, which is this program under another command.
+    /// Starts the floor, which is a subcommand of this program.
     pub(crate) async fn start_floor(&self) -> anyhow::Result<Process> {
         let mut command = Command::new(std::env::current_exe()?);
         command
@@ -144,7 +144,7 @@ impl Stack {
         Path::new(self.folder.path()).join(name).with_extension("log")
     }
 
-    /// Stops everything that was started. What this cannot reach, dropping does.
+    /// Stops all processes. Dropping kills those that could not be stopped.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         if let Some(simulator) = self.simulator.take() {
             simulator.stop().await?;

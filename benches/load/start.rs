@@ -1,4 +1,4 @@
-//! From starting the program to its first sound answer.
+//! Measures the time from starting the program to its first ready response.
 
 use std::time::Instant;
 
@@ -8,17 +8,17 @@ use crate::client::Connection;
 use crate::process::Process;
 use crate::stack::Stack;
 
-/// Starts on a running database; the middle one counts.
+/// Starts on a running database; the result is their median.
 const STARTS: usize = 5;
 
-/// Milliseconds from start to ready.
+/// Times from start to ready, in milliseconds.
 #[derive(Debug)]
 pub(crate) struct Starts {
     /// On a running database.
     pub(crate) warm: f64,
-    /// With a database server to be made.
+    /// With a private database server that must be created.
     pub(crate) first_private_postgres: f64,
-    /// With a database server that was made before.
+    /// With a private database server that exists already.
     pub(crate) later_private_postgres: f64,
 }
 

@@ -1,8 +1,8 @@
-//! The floor: the least that a hand-written service can do for a turn.
+//! The floor: a minimal hand-written service, the baseline of the comparison.
 //!
-//! It answers the same client with the same kind of stream, asks the same model twice, reads the
-//! same file and keeps the same history, by three inserts a turn. It has no queue, no leases, no
-//! ledger, no events that outlive the stream, and it recovers from nothing.
+//! It serves the same client with the same kind of stream, sends two requests to the same model,
+//! reads the same file and stores the same history, with three inserts per turn. It has no queue,
+//! no leases, no ledger, no persistent events and no recovery.
 
 mod model;
 mod turn;
@@ -25,10 +25,10 @@ use uuid::Uuid;
 use crate::output::say;
 use model::Model;
 
-/// As many connections as the service has.
+/// The number of database connections, the same as in the service.
 const CONNECTIONS: u32 = 16;
 
-/// What the floor stands on.
+/// The options of the floor.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The database
@@ -47,12 +47,12 @@ struct Floor {
     pool: PgPool,
     model: Model,
     workspace: PathBuf,
-    /// The messages of each session, as a request carries them.
+    /// The messages of each session, as JSON text for requests.
     transcripts: Mutex<HashMap<Uuid, String>>,
     turns: TaskTracker,
 }
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub(crate) async fn serve(options: Options) -> anyhow::Result<()> {
     let pool = PgPoolOptions::new()
         .max_connections(CONNECTIONS)

@@ -1,4 +1,4 @@
-//! The floor's model client: sends a body, passes text on, keeps what came.
+//! The model client of the floor: sends a request, forwards the text and stores the reply.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use twostep::tools::{Registry, builtin};
 
 use super::turn::{Pieces, pass_on};
 
-/// As long as the service's own prompt.
+/// A system prompt as long as the default prompt of the service.
 const SYSTEM: &str = "You are a helpful assistant with tools that work on the files of one \
     workspace. Use a tool whenever the answer depends on what a file says, on which files there \
     are, or on the current time; never guess these. Call tools that do not depend on each other \
@@ -22,11 +22,11 @@ const SYSTEM: &str = "You are a helpful assistant with tools that work on the fi
 pub(super) struct Model {
     http: reqwest::Client,
     url: String,
-    /// Everything up to the messages.
+    /// The JSON up to the messages.
     head: String,
 }
 
-/// What the model said.
+/// The model's reply.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     text: String,
@@ -51,7 +51,7 @@ impl Reply {
         Ok((&call.id, input.path))
     }
 
-    /// The blocks of the message.
+    /// The content blocks of the message.
     pub(super) fn content(&self) -> anyhow::Result<String> {
         let mut blocks = Vec::new();
         if !self.text.is_empty() {
@@ -108,7 +108,7 @@ impl Model {
         })
     }
 
-    /// Asks, and hands on each piece of the stream as frames for the client.
+    /// Sends a request and forwards each piece of the reply to the client as SSE frames.
     pub(super) async fn ask(&self, transcript: &str, pieces: &Pieces) -> anyhow::Result<Reply> {
         let request = self
             .http

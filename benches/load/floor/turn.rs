@@ -1,4 +1,4 @@
-//! One turn of the floor.
+//! One turn of the baseline service (the floor).
 
 use std::convert::Infallible;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -18,12 +18,12 @@ use uuid::Uuid;
 
 use super::{Failure, Floor, SessionPath, failure};
 
-/// Pieces that a slow client may be behind.
+/// The capacity of the channel to the client, in pieces of the stream.
 const PIECES: usize = 64;
 
 pub(super) type Pieces = Sender<Result<Bytes, Infallible>>;
 
-/// Hands a piece of the stream to the client. One that left changes nothing.
+/// Sends a piece of the stream to the client. A closed connection is ignored.
 pub(super) async fn pass_on(pieces: &Pieces, piece: Bytes) {
     let _ = pieces.send(Ok(piece)).await;
 }
@@ -33,7 +33,7 @@ pub(super) struct Post {
     content: String,
 }
 
-/// Stores the message, then streams what comes of it.
+/// Stores the message, then streams the turn.
 pub(super) async fn create_message(
     State(floor): State<Arc<Floor>>,
     Path(session_id): SessionPath,
@@ -56,7 +56,7 @@ pub(super) async fn create_message(
     };
     let tracker = floor.turns.clone();
     tracker.spawn(async move {
-        // A stream without its last event tells the client.
+        // The client detects a failure by the missing last event.
         let _ = turn.run(&floor, &content).await;
     });
     let body = Body::from_stream(poll_fn(move |context| received.poll_recv(context)));
