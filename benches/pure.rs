@@ -93,11 +93,11 @@ fn event_frames(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("event");
     for length in [100, 10_000] {
         let text: String = TEXT.chars().cycle().take(length).collect();
-        let said = EventBody::AgentMessage { content: Content::text(&text)? };
-        let event = NewEvent::new(&said);
+        let message = EventBody::AgentMessage { content: Content::text(&text)? };
+        let event = NewEvent::new(&message);
         group.throughput(Throughput::Bytes(event.body.len().try_into()?));
         group.bench_function(BenchmarkId::new("body", length), |bencher| {
-            bencher.iter(|| NewEvent::new(black_box(&said)));
+            bencher.iter(|| NewEvent::new(black_box(&message)));
         });
         group.bench_function(BenchmarkId::new("frame", length), |bencher| {
             bencher.iter(|| {

@@ -38,12 +38,12 @@ impl Language {
     /// Generates a text of this many words.
     pub(crate) fn words(&mut self, count: usize) -> String {
         let all = self.likely.last().copied().unwrap_or_default();
-        let said = (0..count).map(|_| {
+        let words = (0..count).map(|_| {
             let point = self.random.f64() * all;
-            let place = self.likely.partition_point(|likely| *likely < point);
-            self.words.get(place).map_or("", String::as_str)
+            let index = self.likely.partition_point(|likely| *likely < point);
+            self.words.get(index).map_or("", String::as_str)
         });
-        said.collect::<Vec<_>>().join(" ")
+        words.collect::<Vec<_>>().join(" ")
     }
 
     /// Picks random words out of the most frequent ones.

@@ -76,8 +76,8 @@ impl Sample {
     pub(crate) fn percentile(&self, percent: usize, of: impl Fn(&Turn) -> Duration) -> f64 {
         let mut times: Vec<Duration> = self.turns.iter().map(of).collect();
         times.sort_unstable();
-        let place = (times.len() * percent / 100).min(times.len().saturating_sub(1));
-        times.get(place).map_or(0.0, Duration::as_secs_f64) * 1000.0
+        let index = (times.len() * percent / 100).min(times.len().saturating_sub(1));
+        times.get(index).map_or(0.0, Duration::as_secs_f64) * 1000.0
     }
 
     fn count(&self) -> f64 {

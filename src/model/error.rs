@@ -42,7 +42,7 @@ pub enum ModelError {
     /// The reply exceeds the size limit.
     #[error("the model's reply is larger than {0} bytes")]
     TooLarge(usize),
-    /// No request was sent, because the circuit breaker has been open for this long.
+    /// No request was sent: the circuit breaker stayed open during a wait of this length.
     #[error("the model was not asked, because it failed all requests for {} s", .0.as_secs())]
     ShutOut(Duration),
 }

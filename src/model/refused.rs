@@ -117,9 +117,9 @@ mod tests {
         let paths = ["messages.0.content.2", "messages.4.content.0.content.1", "system.0"];
         let place = |message, block, part| BlockPosition { message, block, part };
         let places = vec![place(0, 2, None), place(4, 0, Some(1))];
-        let said = "messages.0.content.2: too large";
-        assert_eq!(naming(400, said, &paths), Some(Refused::Blocks(places)));
-        assert_eq!(naming(500, said, &paths), None);
+        let message = "messages.0.content.2: too large";
+        assert_eq!(naming(400, message, &paths), Some(Refused::Blocks(places)));
+        assert_eq!(naming(500, message, &paths), None);
     }
 
     #[test]

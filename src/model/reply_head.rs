@@ -85,21 +85,21 @@ mod tests {
 
     #[test]
     fn zero_negative_and_malformed_delays_are_ignored() {
-        for said in ["", "soon", "0", "-3", "NaN", "inf", "1e300", "Sun, 06 Nov 1994 08:49:37 GMT"]
+        for value in ["", "soon", "0", "-3", "NaN", "inf", "1e300", "Sun, 06 Nov 1994 08:49:37 GMT"]
         {
-            assert_eq!(head(&[("retry-after", said)]).retry_after, None, "{said}");
+            assert_eq!(head(&[("retry-after", value)]).retry_after, None, "{value}");
         }
     }
 
     #[test]
     fn the_request_id_and_the_retry_advice_are_read() {
-        let said = head(&[("request-id", "req_1"), ("x-should-retry", "false")]);
+        let actual = head(&[("request-id", "req_1"), ("x-should-retry", "false")]);
         let expected = ReplyHead {
             request_id: Some("req_1".to_owned()),
             retry_after: None,
             should_retry: Some(false),
         };
-        assert_eq!(said, expected);
+        assert_eq!(actual, expected);
         assert_eq!(head(&[("x-should-retry", "maybe")]), ReplyHead::default());
         let others = head(&[("x-request-id", "req_2")]).request_id;
         assert_eq!(others.as_deref(), Some("req_2"));

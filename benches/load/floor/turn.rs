@@ -92,13 +92,13 @@ impl Turn {
         pass_on(&pieces, frame("agent.tool_result", r#"{"is_error":false}"#)).await;
 
         let reply = floor.model.ask(&self.transcript, &pieces).await?;
-        let said = reply.content()?;
+        let content = reply.content()?;
         let statement = "INSERT INTO floor_messages (session_id, role, content)
                          VALUES ($1, 'assistant', ($2::text)::json)";
-        sqlx::query(statement).bind(self.session_id).bind(&said).execute(&floor.pool).await?;
-        self.push("assistant", &said);
+        sqlx::query(statement).bind(self.session_id).bind(&content).execute(&floor.pool).await?;
+        self.push("assistant", &content);
         floor.transcripts().insert(self.session_id, self.transcript);
-        pass_on(&pieces, frame("agent.message", &said)).await;
+        pass_on(&pieces, frame("agent.message", &content)).await;
         pass_on(&pieces, frame("session.status_idle", r#"{"stop_reason":"end_turn"}"#)).await;
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::domain::usage::Usage;
 use crate::model::input::as_input;
 use crate::model::{ModelError, Progress, Reply};
 
-/// The maximum token count of one request; a higher one is treated as an error of the server.
+/// The maximum token count of one request; higher counts are errors of the server and are clamped.
 const MAX_TOKENS: i64 = 1_000_000_000;
 /// The maximum size of a reply, far above the largest output limit.
 const MAX_BYTES: usize = 32 * 1024 * 1024;

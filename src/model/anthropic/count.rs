@@ -10,7 +10,7 @@ use crate::model::{ModelError, Request};
 /// The timeout. It is short because the run waits for the count, and an estimate is available.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The maximum token count; a higher one is treated as an error of the server.
+/// The maximum token count; a higher one is malformed.
 const MAX_TOKENS: i64 = 1_000_000_000;
 
 #[derive(Deserialize)]

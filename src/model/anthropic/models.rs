@@ -77,24 +77,24 @@ impl Client {
 fn entry(entry: &Value) -> Option<(String, Capabilities)> {
     let id = entry.get("id")?.as_str()?.to_owned();
     let count = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|count| *count > 0);
-    let said = entry.get("capabilities").unwrap_or(&Value::Null);
+    let known = entry.get("capabilities").unwrap_or(&Value::Null);
     let capabilities = Capabilities {
         max_input_tokens: count("max_input_tokens"),
         max_tokens: count("max_tokens").and_then(|count| count.try_into().ok()),
-        thinking: said.pointer("/thinking/types").and_then(thinking),
-        effort: said.get("effort").and_then(effort),
-        structured_outputs: said.get("structured_outputs").and_then(supported),
-        image_input: said.get("image_input").and_then(supported),
-        pdf_input: said.get("pdf_input").and_then(supported),
-        context_management: said.get("context_management").and_then(supported),
-        compaction: said.get("compaction").and_then(supported),
+        thinking: known.pointer("/thinking/types").and_then(thinking),
+        effort: known.get("effort").and_then(effort),
+        structured_outputs: known.get("structured_outputs").and_then(supported),
+        image_input: known.get("image_input").and_then(supported),
+        pdf_input: known.get("pdf_input").and_then(supported),
+        context_management: known.get("context_management").and_then(supported),
+        compaction: known.get("compaction").and_then(supported),
         ..Capabilities::default()
     };
     Some((id, capabilities))
 }
 
-fn supported(said: &Value) -> Option<bool> {
-    said.get("supported")?.as_bool()
+fn supported(entry: &Value) -> Option<bool> {
+    entry.get("supported")?.as_bool()
 }
 
 fn thinking(types: &Value) -> Option<Vec<ThinkingKind>> {
@@ -105,11 +105,11 @@ fn thinking(types: &Value) -> Option<Vec<ThinkingKind>> {
 }
 
 /// The effort levels, if the server lists them or states that there are none.
-fn effort(said: &Value) -> Option<Vec<Effort>> {
-    if supported(said) == Some(false) {
+fn effort(entry: &Value) -> Option<Vec<Effort>> {
+    if supported(entry) == Some(false) {
         return Some(Vec::new());
     }
-    let takes = |level: &Effort| said.get(level.as_str()).and_then(supported);
+    let takes = |level: &Effort| entry.get(level.as_str()).and_then(supported);
     let has_levels = Effort::ALL.iter().any(|level| takes(level).is_some());
     has_levels.then(|| Effort::ALL.into_iter().filter(|level| takes(level) == Some(true)).collect())
 }

@@ -8,7 +8,7 @@ use super::error::read_in_stream;
 use crate::domain::usage::Usage;
 use crate::model::{ModelError, ReplyHead};
 
-/// The maximum token count of one request; a higher one is treated as an error of the server.
+/// The maximum token count of one request; higher counts are errors of the server and are clamped.
 const MAX_TOKENS: i64 = 1_000_000_000;
 
 /// A decoded event.

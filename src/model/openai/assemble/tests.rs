@@ -224,7 +224,7 @@ fn an_id_that_the_history_already_contains_is_replaced() {
 #[test]
 fn each_finish_reason_maps_to_a_stop_reason() {
     let call = pieces(&json!([{ "id": "a", "function": { "name": "f", "arguments": "{}" } }]));
-    let said = json!({ "delta": { "content": "Hi" } });
+    let text = json!({ "delta": { "content": "Hi" } });
     let other = |word: &str| ModelStop::Other(word.to_owned());
     let table = [
         ("stop", ModelStop::EndTurn, ModelStop::ToolUse),
@@ -234,7 +234,7 @@ fn each_finish_reason_maps_to_a_stop_reason() {
         ("odd", other("odd"), other("odd")),
     ];
     for (reason, without, with) in table {
-        assert_eq!(reply(&[said.clone(), ends(reason)]).stop, without, "{reason}");
+        assert_eq!(reply(&[text.clone(), ends(reason)]).stop, without, "{reason}");
         assert_eq!(reply(&[call.clone(), ends(reason)]).stop, with, "{reason} with a call");
     }
     let refused = json!({ "delta": { "content": null, "refusal": "I will not." } });

@@ -226,9 +226,9 @@ fn tools_of_the_run_follow_those_of_the_session() {
 fn a_request_is_a_byte_prefix_of_the_next() {
     let head = Head::new(&settings(), None, PLAIN).unwrap();
     let asked = r#"{"role":"user","content":[{"type":"text","text":"Hi"}]}"#;
-    let said = r#"{"role":"assistant","content":[{"type":"text","text":"Ho"}]}"#;
+    let answer = r#"{"role":"assistant","content":[{"type":"text","text":"Ho"}]}"#;
     let first = body(&head, asked, &ToolChoice::Auto);
-    let second = body(&head, &format!("{asked},{said}"), &ToolChoice::None);
+    let second = body(&head, &format!("{asked},{answer}"), &ToolChoice::None);
     assert!(second.starts_with(first.strip_suffix(b"]}").unwrap()));
 }
 
