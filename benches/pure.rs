@@ -57,7 +57,7 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
         for _ in 1..messages {
             chain.push(&message);
         }
-        let knot = chain.knot();
+        let position = chain.position();
         let transcript = vec![message.clone(); messages].join(",");
         let length = body(&head, whole(&transcript), &ToolChoice::Auto).len();
         group.throughput(Throughput::Bytes(length.try_into()?));
@@ -66,7 +66,7 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
             &transcript,
             |bencher, transcript| {
                 bencher.iter(|| {
-                    let _ = chain.go_back(knot.clone());
+                    let _ = chain.truncate(position.clone());
                     chain.push(black_box(&message));
                     let messages = black_box(whole(transcript));
                     (body(black_box(&head), messages, &ToolChoice::Auto), chain.last())
