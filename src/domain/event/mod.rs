@@ -2,6 +2,7 @@
 
 mod frame;
 mod kind;
+mod new_event;
 mod preview;
 mod stream_end;
 
@@ -25,6 +26,7 @@ use super::usage::Usage;
 
 pub use frame::{Frame, Stamp};
 pub use kind::{STATUS_IDLE, THREAD_EVENT};
+pub use new_event::NewEvent;
 pub use preview::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
 pub use stream_end::StreamEnd;
 
@@ -293,37 +295,6 @@ pub enum EventBody {
         #[schema(value_type = Option<Vec<Object>>)]
         applied_edits: Option<Box<RawValue>>,
     },
-}
-
-/// An event that has no sequence number yet.
-#[derive(Debug, Clone)]
-pub struct NewEvent {
-    /// The id; previews of the event carry it too.
-    pub id: String,
-    /// The type.
-    pub kind: &'static str,
-    /// The body as JSON; its first member is the type.
-    pub body: String,
-}
-
-impl NewEvent {
-    /// Creates an event with a new id.
-    pub fn new(body: &EventBody) -> Self {
-        Self::with_id(EventId::new().to_string(), body)
-    }
-
-    /// Creates an event that carries the id of its subject.
-    #[expect(
-        clippy::expect_used,
-        clippy::missing_panics_doc,
-        reason = "strings, numbers and raw JSON always serialize"
-    )]
-    pub fn with_id(id: String, body: &EventBody) -> Self {
-        let json = serde_json::to_string(body).expect("an event body serializes");
-        // Raw JSON may contain line breaks between its tokens, and an SSE frame is one line of
-        // data.
-        Self { id, kind: body.kind(), body: json.replace(['\n', '\r'], " ") }
-    }
 }
 
 /// An event on the wire. The type determines the other members.
