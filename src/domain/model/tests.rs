@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::provider::Provider;
 use crate::domain::session::Settings;
+use crate::domain::settings_check::Refused;
 
 /// Returns the pointers of the refused settings of a session with these members.
 fn refused(model: &str, members: &Value) -> Vec<&'static str> {
