@@ -44,7 +44,7 @@ pub enum MaxTokensField {
     /// The older member, which most servers support.
     #[value(name = "max_tokens")]
     MaxTokens,
-    /// The newer member, which newer OpenAI models require.
+    /// The newer member, which newer `OpenAI` models require.
     #[value(name = "max_completion_tokens")]
     MaxCompletionTokens,
 }

@@ -20,9 +20,9 @@ const PERIOD: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct BoundedLines<R> {
     inner: R,
-    /// Bytes period_start the last line break.
+    /// Bytes since the last line break.
     length: usize,
-    /// BoundedLines in this period.
+    /// Lines in this period.
     count: usize,
     period_start: Instant,
 }
