@@ -255,7 +255,7 @@ async fn a_tool_that_the_session_does_not_have_is_unknown() {
         assert!(!exists(&app, "a.txt"), "{tools}");
         // The simulator refuses a history with calls and no tools, which no model would have made.
         if tools == json!([]) {
-            app.stop_unchecked().await
+            app.stop_unchecked().await;
         }
     }
 }

@@ -11,8 +11,7 @@ use crate::support::{TestApp, binary, keys_needed, outcome, replies};
 async fn look(habits: Habits) -> (Option<i32>, Vec<String>) {
     let app = TestApp::start(replies(&[])).await;
     let front = Front::of(&app, habits).await;
-    let looked = look_at(&front.url, &[]).await;
-    looked
+    look_at(&front.url, &[]).await
 }
 
 async fn look_at(url: &str, more: &[&str]) -> (Option<i32>, Vec<String>) {

@@ -101,8 +101,7 @@ fn paths(code: &str) -> Vec<ModulePath> {
 }
 
 fn find_use(text: &str) -> Option<usize> {
-    let is_start =
-        |at: &usize| text[..*at].chars().next_back().is_none_or(|before| before.is_whitespace());
+    let is_start = |at: &usize| text[..*at].chars().next_back().is_none_or(char::is_whitespace);
     text.match_indices("use ").map(|(at, _)| at).find(is_start)
 }
 

@@ -28,8 +28,7 @@ async fn judged_by(fake: &Fake, tool: &str) -> (String, bool) {
     let session = app.session().await;
     let run = session.ask("Go").await;
     assert_eq!(run["status"], "completed");
-    let told = results(&session).await.remove(0);
-    told
+    results(&session).await.remove(0)
 }
 
 fn failed(cause: &str) -> (String, bool) {

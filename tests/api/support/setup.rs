@@ -88,19 +88,29 @@ fn everything_runs() -> OperatorPolicy {
     OperatorPolicy { default_mode, allows_bypass, ..OperatorPolicy::default() }
 }
 
+/// The options of the built-in tools, and all tools. A tool of the test replaces a built-in tool of
+/// the same name.
+fn tools_of(
+    bash: Setting,
+    options: builtin::Options,
+    own: Vec<Arc<dyn Tool>>,
+) -> (builtin::Options, Vec<Arc<dyn Tool>>) {
+    let sandbox = Sandbox::with_helper(bash, env!("CARGO_BIN_EXE_twostep").into());
+    let bash = sandbox.map(|sandbox| Bash::new(sandbox, Duration::from_mins(2)));
+    let options = builtin::Options { bash, ..options };
+    let mut tools = builtin::all(&options);
+    tools.retain(|tool| own.iter().all(|other| other.name() != tool.name()));
+    tools.extend(own);
+    (options, tools)
+}
+
 pub(super) fn config(
     simulator: &Running,
     database: &TestDatabase,
     (folder, state): (&Path, &Path),
     setup: Setup,
 ) -> Config {
-    let sandbox = Sandbox::with_helper(setup.bash, env!("CARGO_BIN_EXE_twostep").into());
-    let bash = sandbox.map(|sandbox| Bash::new(sandbox, Duration::from_mins(2)));
-    let options = builtin::Options { bash, ..setup.options };
-    let mut tools = builtin::all(&options);
-    // A tool of the test replaces a built-in tool of the same name.
-    tools.retain(|tool| setup.tools.iter().all(|other| other.name() != tool.name()));
-    tools.extend(setup.tools);
+    let (options, tools) = tools_of(setup.bash, setup.options, setup.tools);
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     let work = Work {
         model: ModelSource::Server(model_server::of(simulator, setup.provider, idle)),

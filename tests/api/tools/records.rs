@@ -54,8 +54,7 @@ async fn found(queries: &[Value], columns: Option<&[&str]>) -> Vec<Value> {
     assert_eq!(session.ask("Search").await["output_text"], "Found.");
     let history = session.history().await;
     let results = history.iter().skip(2).step_by(2);
-    let texts = results.map(|item| item["message"]["content"][0]["content"].clone()).collect();
-    texts
+    results.map(|item| item["message"]["content"][0]["content"].clone()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -72,8 +72,7 @@ async fn outcome(
     for (name, content) in files {
         app.write_file(name, content);
     }
-    let results = run(&app).await;
-    results
+    run(&app).await
 }
 
 /// The results of one run of a new session.

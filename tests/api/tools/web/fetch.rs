@@ -31,8 +31,7 @@ async fn read(site: &Site, hosts: &[&str], paths: &[&str]) -> Vec<(bool, String)
     let app = TestApp::start_with(script, setup).await;
     let session = app.session().await;
     assert_eq!(session.ask("Read").await["output_text"], "Read.");
-    let results = results(&session).await;
-    results
+    results(&session).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -79,8 +79,7 @@ async fn search(provider: SearchProvider, searches: &[(&str, Value)]) -> Vec<(bo
     let app = TestApp::start_with(script, Setup { options, ..Setup::default() }).await;
     let session = app.session().await;
     assert_eq!(session.ask("Search").await["output_text"], "Found.");
-    let results = results(&session).await;
-    results
+    results(&session).await
 }
 
 fn found(query: &str, snippet: &str, numbers: &[usize]) -> (bool, String) {
