@@ -6,7 +6,8 @@ use clap::{Args, CommandFactory as _, Subcommand};
 use super::terminal::{Terminals, safe_json};
 use super::{Cli, output, table};
 use crate::config::{
-    EffectiveOption, EffectiveOptions, Listen, ModelSource, Work, unknown_variables,
+    EffectiveOption, EffectiveOptions, Listen, ModelSource, Work, accept_old_variables,
+    unknown_variables,
 };
 use simulator::Script;
 
@@ -50,7 +51,7 @@ struct Check {
 
 impl Command {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        for name in unknown_variables(&Cli::command()) {
+        for name in unknown_variables(&accept_old_variables(Cli::command())) {
             output::complain(&format!("twostep: {name} is set, but no option reads it"));
         }
         match self.action {

@@ -90,7 +90,7 @@ pub enum PreviewDelta<'a> {
 /// A piece of text.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct PreviewText<'a> {
-    /// Always `text`.
+    /// `text`.
     pub r#type: &'static str,
     /// The text.
     pub text: &'a str,

@@ -94,7 +94,7 @@ fn the_first_run_in_the_queue_waits_for_a_worker_since_the_session_became_idle()
             (Some(WaitsFor::Worker), since, None, Some(id(7))),
             &format!(
                 "The run has been the first in its session's queue since {:.0}, and no worker has \
-                 taken it up yet.",
+                 claimed it yet.",
                 at(since)
             ),
         );

@@ -17,7 +17,7 @@ async fn agents_are_listed_and_shown() {
     let table = good(told(&app, &["agents", "list"]).await);
     let rows: Vec<Vec<&str>> =
         table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["NAME", "VERSION", "OF", "WHAT", "FOR"]);
+    assert_eq!(rows[0], ["NAME", "VERSION", "SOURCE", "DESCRIPTION"]);
     assert_eq!(rows[1][..3], ["coder", "1", "builtin"]);
     assert_eq!(rows[4], ["librarian", "2", "tenant", r"Finds\u{1b}[2J."]);
     let lines = good(told(&app, &["agents", "list", "--json"]).await);

@@ -77,7 +77,7 @@ async fn always_asks_no_more_in_the_session() {
     let app = TestApp::start_with(bell(), asks()).await;
     let (status, _, stderr) = chat(&app, &[], "ring\na\nring again\n").await;
     assert_eq!(status, Some(0));
-    assert_eq!(stderr.matches("Allow it?").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("Allow?").count(), 1, "{stderr}");
     assert_eq!(rings(&app), "one\none\n");
 }
 
@@ -124,7 +124,7 @@ async fn an_interrupt_in_place_of_a_decision_stops_the_run() {
     let mut terminal = Terminal::start(&app, &["chat"]);
     terminal.until("> ").await;
     terminal.press("ring\n").await;
-    terminal.until("Allow it?").await;
+    terminal.until("Allow?").await;
     terminal.interrupt().await;
     terminal.until("> ").await;
     assert_eq!(statuses(&app, &newest(&app).await).await, ["cancelled"]);
@@ -140,7 +140,7 @@ async fn what_was_typed_before_a_question_does_not_answer_it() {
     let mut terminal = Terminal::start(&app, &["chat"]);
     terminal.until("> ").await;
     terminal.press("ring\ny\n").await;
-    terminal.until("Allow it?").await;
+    terminal.until("Allow?").await;
     terminal.press("n\n").await;
     terminal.until("You said: y").await;
     terminal.press("\u{4}").await;
@@ -174,7 +174,7 @@ async fn nothing_that_the_agent_wants_acts_on_the_terminal() {
     let mut terminal = Terminal::start(&app, &["chat"]);
     terminal.until("> ").await;
     terminal.press("Trick me\n").await;
-    terminal.until("Allow it?").await;
+    terminal.until("Allow?").await;
     terminal.press("y\n").await;
     terminal.until("> ").await;
     terminal.press("\u{4}").await;

@@ -162,7 +162,7 @@ async fn a_private_database_keeps_its_data_from_start_to_start() {
     let url = first.url.clone();
     for said in [
         format!("url        {url}"),
-        format!("kept in {}/postgres", folder.path().display()),
+        format!("data in {}/postgres", folder.path().display()),
         "model      simulator: scripted answers, not a language model".to_owned(),
         format!("curl -N {url}/v1/sessions/$S/messages -H 'Accept: text/event-stream'"),
     ] {
@@ -256,7 +256,7 @@ async fn the_health_check_tells_a_service_from_none() {
     let check = ["healthcheck", "--bind", &address];
     assert_eq!(outcome(binary(&check)).await, (Some(0), String::new(), String::new()));
     assert_eq!(program.terminate().await.0.code(), Some(0));
-    refused(&check, &["does not answer"]).await;
+    refused(&check, &["does not respond"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,8 +47,8 @@ async fn a_service_with_nothing_before_it_is_well() {
             "ok    compression",
             "ok    resume",
             "ok    Location",
-            "ok    leaving",
-            "ok    silence",
+            "ok    disconnect",
+            "ok    idle",
         ],
         "{lines:#?}"
     );
@@ -60,7 +60,7 @@ async fn buffers_are_noticed_and_the_line_is_that_of_the_proxy_that_names_itself
     let (status, lines) =
         look(Habits { buffers: true, server: Some("nginx/1.22.1"), ..Habits::default() }).await;
     let (found, hints) = bad(&lines);
-    let expected = ["fail  first event", "fail  flow", "fail  compression", "fail  leaving"];
+    let expected = ["fail  first event", "fail  flow", "fail  compression", "fail  disconnect"];
     assert_eq!((status, &found[..]), (Some(1), &expected[..]), "{lines:#?}");
     assert_eq!(hints[..2], ["nginx: proxy_buffering off;"; 2]);
     assert!(hints.iter().all(|hint| hint.starts_with("nginx: ")), "{hints:?}");
@@ -81,7 +81,7 @@ async fn silence_that_is_taken_for_an_end_is_noticed() {
     let cuts_after = Some(Duration::from_secs(1));
     let (status, lines) = look(Habits { cuts_after, ..Habits::default() }).await;
     let (found, hints) = bad(&lines);
-    assert_eq!((status, found), (Some(1), vec!["fail  silence"]), "{lines:#?}");
+    assert_eq!((status, found), (Some(1), vec!["fail  idle"]), "{lines:#?}");
     assert_eq!(hints[0], "nginx: proxy_read_timeout 75s;");
 }
 
@@ -99,7 +99,7 @@ async fn headers_that_get_lost_are_noticed() {
 async fn a_client_that_leaves_unheard_is_noticed() {
     let (status, lines) = look(Habits { listens_on: true, ..Habits::default() }).await;
     let (found, hints) = bad(&lines);
-    assert_eq!((status, found), (Some(1), vec!["fail  leaving"]), "{lines:#?}");
+    assert_eq!((status, found), (Some(1), vec!["fail  disconnect"]), "{lines:#?}");
     assert_eq!(hints[0], "nginx: proxy_ignore_client_abort off;");
 }
 

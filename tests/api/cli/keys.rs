@@ -130,7 +130,7 @@ async fn a_key_is_replaced_once_and_the_one_before_ends_after_its_grace() {
     refused(&database, &["rotate", id_of(&old)], "expired").await;
 
     let (third, _) = keys(&database, &["rotate", id_of(&new)]).await;
-    refused(&database, &["rotate", id_of(&new)], "replaced before").await;
+    refused(&database, &["rotate", id_of(&new)], "already been replaced").await;
     let lives: Vec<i64> = sqlx::query_scalar(
         "SELECT extract(epoch FROM expires_at - now())::int8 / 60 FROM api_keys ORDER BY id",
     )
@@ -148,11 +148,12 @@ async fn a_key_is_replaced_once_and_the_one_before_ends_after_its_grace() {
 async fn what_cannot_be_done_is_said_and_leaves_nothing() {
     let database = database().await;
     let nobody = "tsk_01a20090ea3376d5bd93702259ddc48b";
-    refused(&database, &["create", "bot", "--tenant", "acme"], "no tenant \"acme\"").await;
+    refused(&database, &["create", "bot", "--tenant", "acme"], "tenant \"acme\" does not exist")
+        .await;
     refused(&database, &["create", "bot", "--new-tenant", "default"], "already").await;
-    refused(&database, &["create", "", "--new-tenant", "acme"], "no name").await;
-    refused(&database, &["create", "two\nlines"], "no name").await;
-    refused(&database, &["list", "--tenant", "acme"], "no tenant \"acme\"").await;
+    refused(&database, &["create", "", "--new-tenant", "acme"], "not a valid name").await;
+    refused(&database, &["create", "two\nlines"], "not a valid name").await;
+    refused(&database, &["list", "--tenant", "acme"], "tenant \"acme\" does not exist").await;
     refused(&database, &["revoke", nobody], nobody).await;
     refused(&database, &["rotate", nobody], nobody).await;
     assert_eq!(listed(&database, &[]).await, Vec::<Value>::new());

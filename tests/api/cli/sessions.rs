@@ -172,5 +172,5 @@ async fn tools_are_listed_and_their_schemas_printed() {
     let tool = tools.iter().find(|tool| tool["name"] == "get_time").unwrap();
     assert_eq!(serde_json::from_str::<Value>(&schema).unwrap(), tool["input_schema"]);
     let (status, _, stderr) = told(&app, &["tools", "schema", "nothing"]).await;
-    assert_eq!((status, stderr.as_str()), (Some(1), "twostep: there is no tool \"nothing\"\n"));
+    assert_eq!((status, stderr.as_str()), (Some(1), "twostep: tool \"nothing\" does not exist\n"));
 }
