@@ -9,7 +9,7 @@ async fn figures_with_an_address_of_their_own_are_nowhere_else() {
     command.args(["--metrics-addr", "127.0.0.1:0"]).arg("--data-dir").arg(folder.path());
     command.env("DATABASE_URL", database.url());
     let program = Program::serve(command).await;
-    let figures = program.greeting.lines().find_map(|line| line.trim().strip_prefix("figures "));
+    let figures = program.greeting.lines().find_map(|line| line.trim().strip_prefix("metrics "));
     let figures = figures.unwrap().trim();
     let base = figures.strip_suffix("/metrics").unwrap();
 

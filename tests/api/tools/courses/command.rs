@@ -77,7 +77,7 @@ async fn files_become_courses_that_are_listed_and_removed() {
     assert_eq!((&rows[2][..2], rows[2][3]), (&["2", "2"][..], "Cooking"));
 
     let said = refused(&database, &["rm", "cookin"]).await;
-    assert_eq!(said, "twostep: there is no course \"cookin\"; did you mean \"Cooking\"?\n");
+    assert_eq!(said, "twostep: course \"cookin\" does not exist; did you mean \"Cooking\"?\n");
     assert_eq!(catalog(&database, &["rm", "Cooking"]).await, "");
     assert_eq!(listed(&database, &[]).await, [computer_use]);
     assert_eq!(passages(&database).await.len(), 4);
@@ -158,7 +158,7 @@ async fn a_file_that_is_no_course_is_named_and_nothing_is_imported() {
             write(&folder, "bread.pdf", document("plain.pdf")),
             "there is no title: it is the line `Course Title: …`, in Markdown the first heading",
         ),
-        (write(&folder, "large.txt", "x".repeat(16 * 1024 * 1024 + 1)), "it has more than 16 MiB"),
+        (write(&folder, "large.txt", "x".repeat(16 * 1024 * 1024 + 1)), "the file is larger than 16 MiB"),
         (missing, "No such file or directory (os error 2)"),
     ] {
         let said = refused(&database, &["import", &good, &bad]).await;
