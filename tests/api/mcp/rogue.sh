@@ -91,9 +91,16 @@ call() {
     *'"name":"both"'*) told '"result":{"content":[]},"error":{"code":1,"message":"both"}' ;;
     *'"name":"deep"'*) nested 50 ;;
     *'"name":"deeper"'*) nested 100000 ;;
-    *'"name":"first"'*) first=$id ;;
-    *'"name":"second"'*) text Second. && id=$first && text First. ;;
+    *'"name":"first"'*) first=$id && answer_in_reverse ;;
+    *'"name":"second"'*) second=$id && answer_in_reverse ;;
     esac
+}
+
+# Answers the second tool before the first one, once both are called, in either order.
+answer_in_reverse() {
+    [ -n "${first:-}" ] && [ -n "${second:-}" ] || return 0
+    id=$second && text Second.
+    id=$first && text First.
 }
 
 nested() {
