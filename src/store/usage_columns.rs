@@ -1,7 +1,7 @@
 //! The columns that count usage. They have the same names in every table that has them: `runs`,
 //! `sessions`, `requests` and `deleted_usage`.
 
-/// Declares a row that ends with the columns of `USAGE` or `SUMS` in [`query_with_usage`].
+/// Declares a row that ends with the columns of `USAGE` or `SUMS` in `query_with_usage`.
 macro_rules! row_with_usage {
     (struct $row:ident { $($field:ident: $type:ty),* $(,)? }) => {
         struct $row {
