@@ -158,7 +158,10 @@ async fn a_file_that_is_no_course_is_named_and_nothing_is_imported() {
             write(&folder, "bread.pdf", document("plain.pdf")),
             "there is no title: it is the line `Course Title: …`, in Markdown the first heading",
         ),
-        (write(&folder, "large.txt", "x".repeat(16 * 1024 * 1024 + 1)), "the file is larger than 16 MiB"),
+        (
+            write(&folder, "large.txt", "x".repeat(16 * 1024 * 1024 + 1)),
+            "the file is larger than 16 MiB",
+        ),
         (missing, "No such file or directory (os error 2)"),
     ] {
         let said = refused(&database, &["import", &good, &bad]).await;
