@@ -11,8 +11,8 @@ pub(crate) fn is_left_out(group: &str) -> bool {
     groups.to_str().is_some_and(|groups| groups.split_whitespace().any(|it| it == group))
 }
 
-/// A time limit on a busy machine: `limit` is that of an idle one, and grows with the number of
-/// processes that compete for each processor.
+/// A time limit on a busy machine. It is `limit` while each runnable process has a processor, and grows
+/// with the number of processes that compete for one.
 pub(crate) fn scaled(limit: Duration) -> Duration {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let mut fields = load.split([' ', '/']);
@@ -21,5 +21,5 @@ pub(crate) fn scaled(limit: Duration) -> Duration {
     let competing = f64::max(next(0), next(2));
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
     let processors = f64::from(u16::try_from(processors).unwrap_or(1));
-    limit.mul_f64(1.0 + competing / processors)
+    limit.mul_f64((competing / processors).max(1.0))
 }
