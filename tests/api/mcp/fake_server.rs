@@ -1,4 +1,4 @@
-//! A tool server of ours that behaves as it is asked to.
+//! MCP servers for the tests, written as shell scripts.
 
 use std::collections::BTreeMap;
 use std::fs::{read_to_string, write};
@@ -11,7 +11,7 @@ use twostep::tools::mcp::{Program, Reach, ServerSettings};
 
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
 
-/// The program, and the folder where it notes what it hears.
+/// The script of a server, and the folder in which the server records received messages.
 pub(super) struct Fake {
     folder: TempDir,
     script: &'static str,
@@ -22,39 +22,39 @@ impl Fake {
         Self { folder: TempDir::new().unwrap(), script: "fake.sh" }
     }
 
-    /// One that keeps to no rule.
+    /// A server that violates the protocol.
     pub(super) fn rogue() -> Self {
         Self { script: "rogue.sh", ..Self::new() }
     }
 
-    /// The same with tools that cannot be offered as they are.
+    /// A server with additional tools whose definitions cannot be offered unchanged.
     pub(super) fn odd() -> Self {
         Self::new().with("odd", "")
     }
 
-    /// The same, but it does not end when its input does, nor when it is told to.
-    pub(super) fn deaf() -> Self {
-        Self::new().with("deaf", "")
+    /// A server that ignores SIGTERM and the end of its input.
+    pub(super) fn unstoppable() -> Self {
+        Self::new().with("unstoppable", "")
     }
 
-    /// The same with a file in its folder, which changes what it does.
-    pub(super) fn with(self, mark: &str, content: &str) -> Self {
-        write(self.folder.path().join(mark), content).unwrap();
+    /// Adds a file to the server's folder, which changes its behaviour.
+    pub(super) fn with(self, file: &str, content: &str) -> Self {
+        write(self.folder.path().join(file), content).unwrap();
         self
     }
 
-    /// Lets it offer what it offered at first, once it is started again.
-    pub(super) fn is_as_before(&self) {
+    /// Restores the initial list of tools from the next start of the server.
+    pub(super) fn restore_tools(&self) {
         std::fs::remove_file(self.folder.path().join("changed")).unwrap();
     }
 
-    /// What the shell is given to become it.
+    /// The arguments of the shell that runs the script.
     pub(super) fn arguments(&self) -> [String; 2] {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/mcp").join(self.script);
         [script.as_path(), self.folder.path()].map(|path| path.display().to_string())
     }
 
-    /// The server of the name `fake`.
+    /// The settings of the server, with the name `fake`.
     pub(super) fn settings(&self) -> ServerSettings {
         ServerSettings {
             name: "fake".to_owned(),
@@ -71,37 +71,37 @@ impl Fake {
         }
     }
 
-    /// A service that has the server, and whose model calls these tools of it one after the other.
+    /// Starts a service with this server and a model that calls these tools one after the other.
     pub(super) async fn app(&self, tools: &[&str]) -> TestApp {
-        app(self.settings(), &asks_for(tools)).await
+        app(self.settings(), &script_calling(tools)).await
     }
 
-    /// What the server heard, line by line.
-    pub(super) fn heard(&self) -> Vec<Value> {
-        let text = read_to_string(self.folder.path().join("heard")).unwrap_or_default();
-        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    /// The messages that the server received.
+    pub(super) fn received(&self) -> Vec<Value> {
+        let text = read_to_string(self.folder.path().join("received")).unwrap_or_default();
+        let complete_lines = text.rsplit_once('\n').map_or("", |(complete, _)| complete);
+        complete_lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The processes that it was, in their order.
+    /// The ids of all processes that the server has started, in order.
     pub(super) fn started(&self) -> Vec<u32> {
         let text = read_to_string(self.folder.path().join("started")).unwrap_or_default();
         text.lines().map(|line| line.parse().unwrap()).collect()
     }
 }
 
-/// Whether a process does anything; one that has ended may wait for somebody who asks how.
+/// Reports whether a process runs. A zombie process does not count as running.
 pub(super) fn is_running(pid: u32) -> bool {
     let status = read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.contains("State:") && !status.contains("State:\tZ")
 }
 
-/// Replies that call these tools of the server, and then an end.
-pub(super) fn asks_for(tools: &[&str]) -> Value {
+/// A script of the model that calls these tools of the server one after the other and then ends.
+pub(super) fn script_calling(tools: &[&str]) -> Value {
     let call = |name: &&str| calls(&format!("mcp__fake__{name}"), json!({ "text": "hello" }));
-    let mut all: Vec<Value> = tools.iter().map(call).collect();
-    all.push(says("Done."));
-    replies(&all)
+    let mut script: Vec<Value> = tools.iter().map(call).collect();
+    script.push(says("Done."));
+    replies(&script)
 }
 
 pub(super) async fn app(server: ServerSettings, script: &Value) -> TestApp {
@@ -109,49 +109,49 @@ pub(super) async fn app(server: ServerSettings, script: &Value) -> TestApp {
     TestApp::start_with(script.clone(), setup).await
 }
 
-/// What the model was told of each call of a session, and whether as an error.
+/// The text of each tool result of a session, and whether it is an error.
 pub(super) async fn results(session: &Session<'_>) -> Vec<(String, bool)> {
     let results =
         session.events().await.into_iter().filter(|event| event["type"] == "agent.tool_result");
-    let told = |event: Value| {
+    let text_and_error = |event: Value| {
         let text = event["content"][0]["text"].as_str().unwrap_or_default().to_owned();
         (text, event["is_error"].as_bool().unwrap())
     };
-    results.map(told).collect()
+    results.map(text_and_error).collect()
 }
 
-/// The names of the tools that a service offers of servers.
+/// The names of the MCP tools in the catalog of a service.
 pub(super) async fn offered(app: &TestApp) -> Vec<String> {
     let page: Value = app.get("/v1/tools").send().await.unwrap().json().await.unwrap();
     let names = page["data"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap());
     names.filter(|name| name.starts_with("mcp__")).map(str::to_owned).collect()
 }
 
-/// A tool as the catalogue has it.
-pub(super) async fn catalogued(app: &TestApp, name: &str) -> Value {
+/// The catalog entry of a tool.
+pub(super) async fn catalog_entry(app: &TestApp, name: &str) -> Value {
     let page: Value = app.get("/v1/tools").send().await.unwrap().json().await.unwrap();
     let found = page["data"].as_array().unwrap().iter().find(|tool| tool["name"] == name);
-    found.unwrap_or_else(|| panic!("there is no {name}")).clone()
+    found.unwrap_or_else(|| panic!("{name} is not in the catalog")).clone()
 }
 
-/// A figure of the service.
-pub(super) async fn figure(app: &TestApp, line: &str) -> u64 {
+/// The value of a metric of the service.
+pub(super) async fn metric(app: &TestApp, name: &str) -> u64 {
     let text = app.get("/metrics").send().await.unwrap().text().await.unwrap();
-    let found = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
-    found.unwrap_or_else(|| panic!("{line} is not in {text}")).parse().unwrap()
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("{name} is not in {text}")).parse().unwrap()
 }
 
-/// What `/readyz` says of the server, and whether the service is ready.
+/// Reports from `/readyz` whether the service is ready, and the check of the server.
 pub(super) async fn readiness(app: &TestApp) -> (bool, Value) {
-    let found: Value = app.get("/readyz").send().await.unwrap().json().await.unwrap();
-    (found["is_ready"].as_bool().unwrap(), found["checks"]["mcp:fake"].clone())
+    let report: Value = app.get("/readyz").send().await.unwrap().json().await.unwrap();
+    (report["is_ready"].as_bool().unwrap(), report["checks"]["mcp:fake"].clone())
 }
 
-/// Looks again and again until this is so.
-pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+/// Polls the condition until it holds. Panics with the message after 30 s.
+pub(super) async fn wait_until(message: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
-    while !is_so().await {
-        assert!(tokio::time::Instant::now() < deadline, "{what}");
+    while !condition().await {
+        assert!(tokio::time::Instant::now() < deadline, "{message}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -1,22 +1,24 @@
-//! Servers that do what they must not. Whatever it is, the call has a result and the session goes
-//! on.
+//! Servers that crash, hang or flood the service. Each call gets a result, and the session
+//! continues.
 
 use std::time::Duration;
 
 use serde_json::json;
 use twostep::tools::mcp::ServerSettings;
 
-use super::fake_server::{Fake, app, asks_for, figure, is_running, readiness, results, until};
+use super::fake_server::{
+    Fake, app, is_running, metric, readiness, results, script_calling, wait_until,
+};
 
 const NO_RESPONSE: &str = "Error: no response received from the tool server fake; the call may \
                            have happened all the same";
 
-/// What becomes of one call, and of one after it.
-async fn after(tool: &str, expected: &str) {
+/// Asserts that a call of this tool has this error as its result, and that the next call succeeds.
+async fn assert_recovers_after(tool: &str, expected: &str) {
     let fake = Fake::new();
     let seconds = if expected == NO_RESPONSE { 20 } else { 5 };
     let settings = ServerSettings { timeout: Duration::from_secs(seconds), ..fake.settings() };
-    let app = app(settings, &asks_for(&[tool, "echo"])).await;
+    let app = app(settings, &script_calling(&[tool, "echo"])).await;
     let session = app.session().await;
     let run = session.ask("Go").await;
     assert_eq!(run["status"], "completed");
@@ -25,76 +27,78 @@ async fn after(tool: &str, expected: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_ends_in_a_call_is_started_again_for_the_next() {
-    after("crash", NO_RESPONSE).await;
+async fn a_server_that_exits_during_a_call_is_restarted_for_the_next_call() {
+    assert_recovers_after("crash", NO_RESPONSE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_answers_somebody_else_has_not_answered() {
-    after("wrong_id", "Error: mcp__fake__wrong_id timed out after 5 s").await;
+async fn a_response_with_another_id_does_not_answer_the_call() {
+    assert_recovers_after("wrong_id", "Error: mcp__fake__wrong_id timed out after 5 s").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_whose_message_has_no_end_is_ended() {
-    after("huge", NO_RESPONSE).await;
+async fn a_server_that_sends_too_large_a_message_is_stopped() {
+    assert_recovers_after("huge", NO_RESPONSE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_tells_without_end_is_ended() {
-    after("flood", NO_RESPONSE).await;
+async fn a_server_that_sends_endless_notifications_is_stopped() {
+    assert_recovers_after("flood", NO_RESPONSE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_asks_without_end_is_ended() {
-    after("pings", NO_RESPONSE).await;
+async fn a_server_that_sends_endless_requests_is_stopped() {
+    assert_recovers_after("pings", NO_RESPONSE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_hangs_is_given_up_and_the_server_told() {
-    after("hang", "Error: mcp__fake__hang timed out after 5 s").await;
+async fn a_call_that_hangs_times_out_and_is_cancelled_at_the_server() {
+    assert_recovers_after("hang", "Error: mcp__fake__hang timed out after 5 s").await;
     let fake = Fake::new();
     let settings = ServerSettings { timeout: Duration::from_secs(1), ..fake.settings() };
-    let app = app(settings, &asks_for(&["hang"])).await;
+    let app = app(settings, &script_calling(&["hang"])).await;
     app.session().await.ask("Go").await;
-    until("it was not told", async || {
-        fake.heard().iter().any(|heard| heard["method"] == "notifications/cancelled")
+    wait_until("the server received no cancellation", async || {
+        fake.received().iter().any(|message| message["method"] == "notifications/cancelled")
     })
     .await;
-    let heard = fake.heard();
-    let call = heard.iter().find(|heard| heard["method"] == "tools/call").unwrap();
-    let told = heard.iter().find(|heard| heard["method"] == "notifications/cancelled").unwrap();
-    assert_eq!(told["params"]["requestId"], call["id"]);
+    let received = fake.received();
+    let call = received.iter().find(|message| message["method"] == "tools/call").unwrap();
+    let cancelled =
+        received.iter().find(|message| message["method"] == "notifications/cancelled").unwrap();
+    assert_eq!(cancelled["params"]["requestId"], call["id"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_cancelled_gives_its_call_up_at_once() {
+async fn cancelling_a_run_cancels_its_call_at_once() {
     let fake = Fake::new();
     let app = fake.app(&["hang"]).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Go" })).await;
-    until("it was not called", async || {
-        fake.heard().iter().any(|heard| heard["method"] == "tools/call")
+    wait_until("the tool was not called", async || {
+        fake.received().iter().any(|message| message["method"] == "tools/call")
     })
     .await;
     session.cancel(&run).await;
     assert_eq!(session.settled(&run).await["status"], "cancelled");
-    until("it was not told", async || {
-        fake.heard().iter().any(|heard| heard["method"] == "notifications/cancelled")
+    wait_until("the server received no cancellation", async || {
+        fake.received().iter().any(|message| message["method"] == "notifications/cancelled")
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_fails_and_fails_is_left_alone_for_a_while() {
+async fn repeated_failures_open_the_circuit_breaker_of_a_server() {
     let fake = Fake::new();
     let settings = ServerSettings { timeout: Duration::from_secs(1), ..fake.settings() };
-    let app = app(settings, &asks_for(&["hang", "hang", "hang", "hang", "hang", "echo"])).await;
+    let app =
+        app(settings, &script_calling(&["hang", "hang", "hang", "hang", "hang", "echo"])).await;
     let session = app.session().await;
     session.ask("Go").await;
-    let told = results(&session).await;
+    let results = results(&session).await;
     let timed_out = ("Error: mcp__fake__hang timed out after 1 s".to_owned(), true);
-    assert_eq!(told[..5], vec![timed_out; 5]);
-    let (text, is_error) = &told[5];
+    assert_eq!(results[..5], vec![timed_out; 5]);
+    let (text, is_error) = &results[5];
     let seconds = text
         .strip_prefix("Error: the tool server fake failed too often and is left alone for ")
         .and_then(|rest| rest.strip_suffix(" s"));
@@ -103,31 +107,31 @@ async fn a_server_that_fails_and_fails_is_left_alone_for_a_while() {
     assert_eq!(readiness(&app).await, (true, check));
     let count = async |outcome: &str| {
         let line = format!(r#"twostep_mcp_requests_total{{server="fake",outcome="{outcome}"}}"#);
-        figure(&app, &line).await
+        metric(&app, &line).await
     };
     assert_eq!((count("timed_out").await, count("withheld").await), (5, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_cannot_be_started_keeps_nobody_from_being_ready() {
+async fn a_service_is_ready_although_a_server_cannot_be_started() {
     let fake = Fake::new();
     let mut settings = fake.settings();
     if let twostep::tools::mcp::Reach::Program(program) = &mut settings.reach {
         "/no/such/program".clone_into(&mut program.command);
     }
-    let app = app(settings, &asks_for(&[])).await;
+    let app = app(settings, &script_calling(&[])).await;
     let check = json!({ "status": "warning", "detail": "not connected" });
     assert_eq!(readiness(&app).await, (true, check));
-    assert_eq!(figure(&app, r#"twostep_mcp_up{server="fake"}"#).await, 0);
+    assert_eq!(metric(&app, r#"twostep_mcp_up{server="fake"}"#).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_program_is_left_when_the_service_ends() {
+async fn no_process_of_a_server_is_left_after_the_service_stops() {
     let fake = Fake::new();
     let app = fake.app(&["crash", "stay"]).await;
     app.session().await.ask("Go").await;
     let started = fake.started();
     assert_eq!(started.len(), 3);
     drop(app);
-    until("a program is left", async || !started.iter().any(|pid| is_running(*pid))).await;
+    wait_until("a process still runs", async || !started.iter().any(|pid| is_running(*pid))).await;
 }

@@ -1,4 +1,4 @@
-//! Servers in the life of a service: a file names them, a worker dies, a workspace pretends.
+//! Start and stop of servers: the file of `--mcp`, the loss of a worker, files in the workspace.
 
 use std::path::Path;
 
@@ -7,40 +7,40 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::fake_server::{Fake, asks_for, is_running, offered, results, until};
+use super::fake_server::{Fake, is_running, offered, results, script_calling, wait_until};
 use crate::faults::takeover::lose_worker;
 use crate::support::{Program, Setup, TestApp, TestDatabase, binary, database, outcome};
 
-fn calls_heard(fake: &Fake) -> usize {
-    fake.heard().iter().filter(|heard| heard["method"] == "tools/call").count()
+fn calls_received(fake: &Fake) -> usize {
+    fake.received().iter().filter(|message| message["method"] == "tools/call").count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_whose_worker_dies_is_not_made_again() {
+async fn a_call_whose_worker_dies_is_not_repeated() {
     let fake = Fake::new();
     let app = fake.app(&["hang"]).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Go" })).await;
-    until("it was not called", async || calls_heard(&fake) == 1).await;
+    wait_until("the tool was not called", async || calls_received(&fake) == 1).await;
     lose_worker(&app, &run, 1).await;
     let run = session.settled(&run).await;
     assert_eq!(run["status"], "completed");
     let [(text, is_error)] = &results(&session).await[..] else { panic!("not one result") };
     assert!(*is_error && text.starts_with("Interrupted: the worker stopped"), "{text}");
-    assert_eq!(calls_heard(&fake), 1);
+    assert_eq!(calls_received(&fake), 1);
 }
 
-/// The file that other programs use, with the fake.
+/// The content of a file for `--mcp` with the fake server. Other MCP clients read the same format.
 fn file_of(fake: &Fake) -> String {
     let args = fake.arguments();
-    let entry = json!({ "command": "/bin/sh", "args": args, "env": { "GIVEN": "${FOR_IT}" } });
+    let entry = json!({ "command": "/bin/sh", "args": args, "env": { "GIVEN": "${FAKE_VALUE}" } });
     json!({ "mcpServers": { "fake": entry } }).to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_in_the_workspace_starts_no_server() {
     let fake = Fake::new();
-    let app = TestApp::start_with(asks_for(&["echo"]), Setup::default()).await;
+    let app = TestApp::start_with(script_calling(&["echo"]), Setup::default()).await;
     for name in [".mcp.json", "mcp.json", "servers.json"] {
         app.write_file(name, &file_of(&fake));
     }
@@ -52,31 +52,31 @@ async fn a_file_in_the_workspace_starts_no_server() {
     assert_eq!(fake.started(), Vec::<u32>::new());
 }
 
-/// The program with a file that names the fake.
-async fn served(fake: &Fake, folder: &TempDir, database: &TestDatabase) -> Program {
+/// Starts the program with a file that names the fake server.
+async fn serve(fake: &Fake, folder: &TempDir, database: &TestDatabase) -> Program {
     let file = folder.path().join("servers.json");
     std::fs::write(&file, file_of(fake)).unwrap();
     let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0", "--mcp"]);
-    command.arg(&file).env("DATABASE_URL", database.url()).env("FOR_IT", "a value");
+    command.arg(&file).env("DATABASE_URL", database.url()).env("FAKE_VALUE", "a value");
     Program::serve(command).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_service_leaves_is_ended_all_the_same() {
-    let (fake, folder, database) = (Fake::deaf(), TempDir::new().unwrap(), database().await);
-    let program = served(&fake, &folder, &database).await;
+async fn the_servers_of_a_killed_service_are_killed() {
+    let (fake, folder, database) = (Fake::unstoppable(), TempDir::new().unwrap(), database().await);
+    let program = serve(&fake, &folder, &database).await;
     let started = fake.started();
     assert_eq!(started.len(), 2);
     assert!(started.iter().all(|pid| is_running(*pid)));
     program.end_by(Signal::KILL).await;
-    until("a program is left", async || !started.iter().any(|pid| is_running(*pid))).await;
+    wait_until("a process still runs", async || !started.iter().any(|pid| is_running(*pid))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_program_has_the_servers_of_its_file_and_ends_them() {
+async fn the_program_starts_the_servers_of_its_file_and_stops_them() {
     let (fake, folder, database) = (Fake::new(), TempDir::new().unwrap(), database().await);
-    let program = served(&fake, &folder, &database).await;
-    // A second test of the same process finds it installed.
+    let program = serve(&fake, &folder, &database).await;
+    // Fails if another test of this process has installed a provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder().no_proxy().build().unwrap();
     let page = client.get(format!("{}/v1/tools", program.url)).send().await.unwrap();
@@ -93,7 +93,7 @@ async fn the_program_has_the_servers_of_its_file_and_ends_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_whose_file_cannot_be_used_does_not_start_and_says_why() {
+async fn a_program_with_an_invalid_file_does_not_start_and_states_the_cause() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("servers.json");
     let entry = json!({ "command": "x", "env": { "KEY": "${NOT_THERE}" } });
@@ -102,18 +102,18 @@ async fn a_program_whose_file_cannot_be_used_does_not_start_and_says_why() {
     command.arg(&file);
     let (status, stdout, stderr) = outcome(command).await;
     assert_eq!((status, stdout.as_str()), (Some(1), ""));
-    let place = file.display();
+    let path = file.display();
     let expected = format!(
-        "the MCP servers in {place} cannot be used: of \"a\": env KEY: NOT_THERE is not set"
+        "the MCP servers in {path} cannot be used: of \"a\": env KEY: NOT_THERE is not set"
     );
     assert!(stderr.contains(&expected), "{stderr}");
     let mut command =
-        binary(&["serve", "--offline", "--permission-url", "mcp:nobody/judge", "--mcp"]);
+        binary(&["serve", "--offline", "--permission-url", "mcp:missing/evaluate", "--mcp"]);
     std::fs::write(&file, r#"{"mcpServers": {}}"#).unwrap();
     command.arg(&file);
     let (status, _, stderr) = outcome(command).await;
     assert_eq!(status, Some(1));
     let expected =
-        r#"--permission-url names the MCP server "nobody", which --mcp does not contain"#;
+        r#"--permission-url names the MCP server "missing", which --mcp does not contain"#;
     assert!(stderr.contains(expected), "{stderr}");
 }

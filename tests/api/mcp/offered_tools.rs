@@ -1,15 +1,17 @@
-//! What is taken of a server, and under which names.
+//! The tools of a server that the service offers, and their names.
 
 use serde_json::{Value, json};
 use twostep::domain::permission::PermissionMode;
 use twostep::tools::mcp::ServerSettings;
 use twostep::tools::policy::OperatorPolicy;
 
-use super::fake_server::{Fake, app, asks_for, catalogued, figure, offered, readiness, results};
+use super::fake_server::{
+    Fake, app, catalog_entry, metric, offered, readiness, results, script_calling,
+};
 use crate::support::{Setup, TestApp};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_of_a_server_is_called_by_its_name_and_its_result_handed_back() {
+async fn a_tool_of_a_server_is_called_and_its_result_returned() {
     let fake = Fake::new();
     let app = fake.app(&["echo", "fail", "refuse"]).await;
     let session = app
@@ -20,33 +22,33 @@ async fn a_tool_of_a_server_is_called_by_its_name_and_its_result_handed_back() {
     assert_eq!(run["status"], "completed");
     let expected = [
         ("You said hello.", false),
-        ("Error: It went wrong.", true),
+        ("Error: The tool failed.", true),
         ("Error: MCP error -32602: not\\u{202e} today", true),
     ];
     let expected = expected.map(|(text, is_error)| (text.to_owned(), is_error));
     assert_eq!(results(&session).await, expected);
     assert_eq!(
-        figure(&app, r#"twostep_mcp_requests_total{server="fake",outcome="answered"}"#).await,
+        metric(&app, r#"twostep_mcp_requests_total{server="fake",outcome="answered"}"#).await,
         1
     );
     assert_eq!(
-        figure(&app, r#"twostep_mcp_requests_total{server="fake",outcome="failed"}"#).await,
+        metric(&app, r#"twostep_mcp_requests_total{server="fake",outcome="failed"}"#).await,
         2
     );
-    assert_eq!(figure(&app, r#"twostep_mcp_up{server="fake"}"#).await, 1);
+    assert_eq!(metric(&app, r#"twostep_mcp_up{server="fake"}"#).await, 1);
     let check = json!({ "status": "ok", "detail": "connected, tools: 13" });
     assert_eq!(readiness(&app).await, (true, check));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_is_catalogued_as_one_with_effects_whatever_its_server_says() {
+async fn a_read_only_hint_counts_only_if_the_server_is_trusted() {
     let fake = Fake::new();
     let service = fake.app(&[]).await;
     assert_eq!(
-        catalogued(&service, "mcp__fake__echo").await,
+        catalog_entry(&service, "mcp__fake__echo").await,
         json!({
             "name": "mcp__fake__echo",
-            "description": "Says what it is told.",
+            "description": "Repeats the text.",
             "input_schema": { "type": "object", "properties": { "text": { "type": "string" } },
                               "required": ["text"] },
             "class": "effect",
@@ -56,17 +58,17 @@ async fn a_tool_is_catalogued_as_one_with_effects_whatever_its_server_says() {
             "default": true,
         })
     );
-    assert_eq!(catalogued(&service, "mcp__fake__look").await["class"], "effect");
+    assert_eq!(catalog_entry(&service, "mcp__fake__inspect").await["class"], "effect");
     drop(service);
 
     let trusted = ServerSettings { is_trusted: true, ..fake.settings() };
-    let service = app(trusted, &asks_for(&[])).await;
-    assert_eq!(catalogued(&service, "mcp__fake__echo").await["class"], "effect");
-    assert_eq!(catalogued(&service, "mcp__fake__look").await["class"], "pure");
+    let service = app(trusted, &script_calling(&[])).await;
+    assert_eq!(catalog_entry(&service, "mcp__fake__echo").await["class"], "effect");
+    assert_eq!(catalog_entry(&service, "mcp__fake__inspect").await["class"], "pure");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_of_a_server_waits_for_somebody_unless_rules_say_otherwise() {
+async fn a_call_of_a_tool_of_a_server_waits_for_approval_by_default() {
     let fake = Fake::new();
     let setup = Setup {
         tool_servers: vec![fake.settings()],
@@ -76,18 +78,18 @@ async fn a_call_of_a_server_waits_for_somebody_unless_rules_say_otherwise() {
         }),
         ..Setup::default()
     };
-    let app = TestApp::start_with(asks_for(&["look"]), setup).await;
+    let app = TestApp::start_with(script_calling(&["inspect"]), setup).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Go" })).await;
     session.reached(&run, "session.status_idle").await;
-    let calls = fake.heard().into_iter().filter(|heard| heard["method"] == "tools/call");
+    let calls = fake.received().into_iter().filter(|message| message["method"] == "tools/call");
     assert_eq!(calls.collect::<Vec<_>>(), Vec::<Value>::new());
     session.cancel(&run).await;
     session.settled(&run).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_hidden_is_shown_and_what_is_no_tool_is_left_out() {
+async fn hidden_characters_are_escaped_and_invalid_tools_are_left_out() {
     let fake = Fake::odd();
     let app = fake.app(&[]).await;
     let names = offered(&app).await;
@@ -105,29 +107,29 @@ async fn what_is_hidden_is_shown_and_what_is_no_tool_is_left_out() {
             "hang",
             "hidden",
             "huge",
-            "look",
+            "inspect",
             "pings",
             "refuse",
-            "stay",
+            "spawn",
             "wrong_id"
         ]
     );
-    assert_eq!(catalogued(&app, "mcp__fake__echo").await["description"], "Says what it is told.");
-    let shown = r"It is\u{202e} plain\u{1b}[2K.\u{200b}";
-    assert_eq!(catalogued(&app, "mcp__fake__hidden").await["description"], shown);
+    assert_eq!(catalog_entry(&app, "mcp__fake__echo").await["description"], "Repeats the text.");
+    let escaped = r"It is\u{202e} plain\u{1b}[2K.\u{200b}";
+    assert_eq!(catalog_entry(&app, "mcp__fake__hidden").await["description"], escaped);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_tools_that_the_operator_names_are_offered() {
     let fake = Fake::new();
-    let only = Some(vec!["look".to_owned(), "echo".to_owned(), "nothing".to_owned()]);
+    let only = Some(vec!["inspect".to_owned(), "echo".to_owned(), "nothing".to_owned()]);
     let settings = ServerSettings { only, withheld: vec!["echo".to_owned()], ..fake.settings() };
-    let app = app(settings, &asks_for(&[])).await;
-    assert_eq!(offered(&app).await, ["mcp__fake__look"]);
+    let app = app(settings, &script_calling(&[])).await;
+    assert_eq!(offered(&app).await, ["mcp__fake__inspect"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_has_the_environment_that_is_named_for_it_and_no_other() {
+async fn a_server_process_has_only_the_environment_of_its_settings() {
     let fake = Fake::new();
     let app = fake.app(&["environment"]).await;
     let session = app.session().await;

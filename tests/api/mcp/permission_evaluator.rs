@@ -1,4 +1,4 @@
-//! A tool of a server that judges calls of other tools.
+//! A tool of a server that evaluates the permission of other calls.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use twostep::tools::policy::{EvaluatorSource, OperatorPolicy};
 use super::fake_server::{Fake, offered, results};
 use crate::support::{Setup, TestApp, calls, replies, says};
 
-/// What becomes of a call that this tool of the server judges.
-async fn judged_by(fake: &Fake, tool: &str) -> (String, bool) {
+/// The result of a call whose permission this tool of the server evaluates.
+async fn evaluated_by(fake: &Fake, tool: &str) -> (String, bool) {
     let policy = OperatorPolicy {
         default_mode: PermissionMode::Default,
         evaluator: Some(EvaluatorSource::Tool { server: "fake".into(), tool: tool.into() }),
@@ -40,30 +40,30 @@ fn failed(cause: &str) -> (String, bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_of_a_server_may_judge_calls_and_is_not_for_the_model() {
+async fn a_permission_evaluator_decides_calls_and_is_not_offered_to_the_model() {
     let fake = Fake::new();
-    let (text, is_error) = judged_by(&fake, "allow").await;
+    let (text, is_error) = evaluated_by(&fake, "allow").await;
     assert!(!is_error, "{text}");
-    let heard = fake.heard();
-    let question = heard.iter().find(|heard| heard["method"] == "tools/call").unwrap();
-    let mut asked = question["params"]["arguments"].clone();
+    let received = fake.received();
+    let call = received.iter().find(|message| message["method"] == "tools/call").unwrap();
+    let mut arguments = call["params"]["arguments"].clone();
     for id in ["session_id", "tool_use_id"] {
-        assert!(asked[id].take().is_string());
+        assert!(arguments[id].take().is_string());
     }
     assert_eq!(
-        asked,
+        arguments,
         json!({ "tool": "write_file", "input": { "path": "a.txt", "content": "a" },
                 "class": "checkable", "session_id": Value::Null, "tool_use_id": Value::Null })
     );
     let denied = ("Error: Not on a Friday.".to_owned(), true);
-    assert_eq!(judged_by(&Fake::new(), "deny").await, denied);
+    assert_eq!(evaluated_by(&Fake::new(), "deny").await, denied);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_goes_wrong_with_it_allows_nothing() {
-    assert_eq!(judged_by(&Fake::new(), "hang").await, failed("request timed out after 1s"));
-    assert_eq!(judged_by(&Fake::new(), "crash").await, failed("no response received"));
-    assert_eq!(judged_by(&Fake::new(), "refuse").await, failed(r"not\u{202e} today"));
-    assert_eq!(judged_by(&Fake::new(), "fail").await, failed("It went wrong."));
-    assert_eq!(judged_by(&Fake::new(), "look").await, failed("the answer cannot be read"));
+async fn a_call_is_not_allowed_when_its_evaluation_fails() {
+    assert_eq!(evaluated_by(&Fake::new(), "hang").await, failed("request timed out after 1s"));
+    assert_eq!(evaluated_by(&Fake::new(), "crash").await, failed("no response received"));
+    assert_eq!(evaluated_by(&Fake::new(), "refuse").await, failed(r"not\u{202e} today"));
+    assert_eq!(evaluated_by(&Fake::new(), "fail").await, failed("The tool failed."));
+    assert_eq!(evaluated_by(&Fake::new(), "inspect").await, failed("the answer cannot be read"));
 }

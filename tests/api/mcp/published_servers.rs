@@ -1,4 +1,4 @@
-//! Servers that others have written, as their packages are. `scripts/ensure-mcp` installs them.
+//! Published servers of other projects, unmodified. `scripts/ensure-mcp` installs them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,10 +11,12 @@ use twostep::tools::mcp::{Program, Reach, ServerSettings};
 use super::fake_server::{offered, results};
 use crate::support::{Setup, TestApp, calls, replies, says};
 
-/// A program of those that were installed.
+/// The settings of an installed server.
 fn installed(name: &str, program: &str, args: &[&str]) -> ServerSettings {
     let folder = std::env::var_os("TWOSTEP_TEST_MCP").map(PathBuf::from);
-    let command = folder.expect("scripts/ensure-mcp names a folder").join(program);
+    let command = folder
+        .expect("TWOSTEP_TEST_MCP is not set; scripts/ensure-mcp prints its value")
+        .join(program);
     ServerSettings {
         name: name.to_owned(),
         reach: Reach::Program(Program {
@@ -36,8 +38,8 @@ async fn app(server: ServerSettings, script: &[Value]) -> TestApp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a server of others"]
-async fn the_server_of_everything_answers() {
+#[ignore = "needs a published server"]
+async fn the_everything_server_answers() {
     let server = installed("everything", "node_modules/.bin/mcp-server-everything", &["stdio"]);
     let app = app(
         server,
@@ -52,19 +54,19 @@ async fn the_server_of_everything_answers() {
     .await;
     let session = app.session().await;
     session.ask("Go").await;
-    let told = results(&session).await;
-    assert_eq!(told[0], ("Echo: hello".to_owned(), false));
-    assert_eq!(told[1], ("The sum of 2 and 40 is 42.".to_owned(), false));
-    assert!(told[2].0.contains("[image of image/png, about "), "{:?}", told[2]);
-    assert!(told[3].1, "{:?}", told[3]);
+    let results = results(&session).await;
+    assert_eq!(results[0], ("Echo: hello".to_owned(), false));
+    assert_eq!(results[1], ("The sum of 2 and 40 is 42.".to_owned(), false));
+    assert!(results[2].0.contains("[image of image/png, about "), "{:?}", results[2]);
+    assert!(results[3].1, "{:?}", results[3]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a server of others"]
-async fn the_server_of_files_reads_and_stays_in_its_folder() {
+#[ignore = "needs a published server"]
+async fn the_filesystem_server_reads_only_in_its_folder() {
     let folder = TempDir::new().unwrap();
     let root = folder.path().canonicalize().unwrap();
-    std::fs::write(root.join("a.txt"), "what it says").unwrap();
+    std::fs::write(root.join("a.txt"), "the content").unwrap();
     let program = "node_modules/.bin/mcp-server-filesystem";
     let server = installed("files", program, &[root.to_str().unwrap()]);
     let read = |path: &str| calls("mcp__files__read_text_file", json!({ "path": path }));
@@ -73,14 +75,14 @@ async fn the_server_of_files_reads_and_stays_in_its_folder() {
         app(server, &[read(inside.to_str().unwrap()), read("/etc/passwd"), says("Done.")]).await;
     let session = app.session().await;
     session.ask("Go").await;
-    let told = results(&session).await;
-    assert_eq!(told[0], ("what it says".to_owned(), false));
-    assert!(told[1].1 && told[1].0.contains("Access denied"), "{:?}", told[1]);
+    let results = results(&session).await;
+    assert_eq!(results[0], ("the content".to_owned(), false));
+    assert!(results[1].1 && results[1].0.contains("Access denied"), "{:?}", results[1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a server of others"]
-async fn the_server_of_time_converts_it() {
+#[ignore = "needs a published server"]
+async fn the_time_server_converts_a_time() {
     let app = app(
         installed("time", "venv/bin/mcp-server-time", &["--local-timezone", "Europe/Oslo"]),
         &[
@@ -96,6 +98,6 @@ async fn the_server_of_time_converts_it() {
     assert_eq!(offered(&app).await, ["mcp__time__convert_time", "mcp__time__get_current_time"]);
     let session = app.session().await;
     session.ask("Go").await;
-    let told = results(&session).await;
-    assert!(told[0].0.contains("Asia/Tokyo") && !told[0].1, "{told:?}");
+    let results = results(&session).await;
+    assert!(results[0].0.contains("Asia/Tokyo") && !results[0].1, "{results:?}");
 }

@@ -1,15 +1,15 @@
 #!/bin/sh
-# A tool server that keeps to no rule of the protocol, in the way that the name of each tool says. It
-# notes in the folder $1 what it hears.
+# An MCP server that violates the protocol; the name of each tool says how. The server records in the
+# folder $1 the messages that it receives (file `received`) and its processes (file `started`).
 folder=$1
 echo $$ >>"$folder/started"
 
-told() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
-text() { told '"result":{"content":[{"type":"text","text":"'"$1"'"}]}'; }
+respond() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
+text() { respond '"result":{"content":[{"type":"text","text":"'"$1"'"}]}'; }
 tool() { printf '{"name":"%s","inputSchema":%s}' "$1" "${2:-{\"type\":\"object\"\}}"; }
-listen() { IFS= read -r heard && printf '%s\n' "$heard" >>"$folder/heard"; }
+receive() { IFS= read -r message && printf '%s\n' "$message" >>"$folder/received"; }
 
-# What doubles at each of 40 steps.
+# A schema whose check doubles its work at each of 40 levels.
 doubling() {
     printf '{"type":"object","$ref":"#/$defs/0","$defs":{'
     step=0
@@ -23,26 +23,26 @@ doubling() {
 
 list() {
     if [ -e "$folder/endless" ]; then
-        # The same page again and again.
-        told '"result":{"tools":['"$(tool echo)"'],"nextCursor":"more"}'
+        # The same page without end.
+        respond '"result":{"tools":['"$(tool echo)"'],"nextCursor":"more"}'
         return
     fi
     printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[' "$id"
     tool echo
-    for name in twice unknown noise babble half whisper asks nobody typeless hollow null number \
-        blank both deep deeper; do
+    for name in twice unknown_id noise garbage incomplete stderr requests null_id unknown_type \
+        empty null number empty_error both deep deeper; do
         printf , && tool $name
     done
     for name in first second; do
         printf ',{"name":"%s","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}' $name
     done
-    if [ -e "$folder/wild" ]; then
+    if [ -e "$folder/hostile_schemas" ]; then
         printf , && tool doubling "$(doubling)"
-        printf , && tool web '{"type":"object","$ref":"'"$(cat "$folder/wild")"'"}'
+        printf , && tool web '{"type":"object","$ref":"'"$(cat "$folder/hostile_schemas")"'"}'
         printf , && tool file '{"type":"object","$ref":"file:///etc/passwd"}'
-        printf , && tool meta '{"$schema":"'"$(cat "$folder/wild")"'","type":"object"}'
+        printf , && tool meta '{"$schema":"'"$(cat "$folder/hostile_schemas")"'","type":"object"}'
         printf , && tool regex '{"type":"object","properties":{"a":{"pattern":"(((a{0,99}){0,99}){0,99}){0,99}"}}}'
-        printf , && tool listless '{"type":"object","properties":[]}'
+        printf , && tool list '{"type":"object","properties":[]}'
         printf , && tool ''
         printf , && tool "$(head -c 300 /dev/zero | tr '\0' x)"
         printf , && tool 'a\u0000b\u001b[2J'
@@ -55,40 +55,40 @@ call() {
     case $1 in
     *'"name":"echo"'*) text 'You said hello.' ;;
     *'"name":"twice"'*) text One. && text Two. ;;
-    *'"name":"unknown"'*)
-        asked=$id
-        id=424242 && text 'For nobody.'
-        id='"a text"' && text 'For nobody.'
-        id=$asked && text Well.
+    *'"name":"unknown_id"'*)
+        requested=$id
+        id=424242 && text 'For no request.'
+        id='"a text"' && text 'For no request.'
+        id=$requested && text Valid.
         ;;
     *'"name":"noise"'*)
         printf 'garbage\n\n[]\n{}\n"text"\n17\n{"jsonrpc":"2.0"}\n\000\377\n{"jsonrpc":"2.0","id":[],"result":{}}\n'
-        text Well.
+        text Valid.
         ;;
-    *'"name":"babble"'*) yes garbage ;;
-    *'"name":"half"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[' "$id" ;;
-    *'"name":"whisper"'*)
+    *'"name":"garbage"'*) yes garbage ;;
+    *'"name":"incomplete"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[' "$id" ;;
+    *'"name":"stderr"'*)
         head -c 30000000 /dev/zero | tr '\0' x >&2
-        yes whisper | head -n 300000 >&2
-        text Well.
+        yes noise | head -n 300000 >&2
+        text Valid.
         ;;
-    *'"name":"asks"'*)
+    *'"name":"requests"'*)
         for method in sampling/createMessage roots/list elicitation/create secrets/read; do
             printf '{"jsonrpc":"2.0","id":"%s","method":"%s","params":{"messages":[],"maxTokens":1,"message":"?","requestedSchema":{"type":"object","properties":{}}}}\n' "$method" "$method"
-            listen
+            receive
         done
-        text 'I asked.'
+        text 'Requested.'
         ;;
-    *'"name":"nobody"'*)
-        printf '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"who?"}}\n'
-        text Well.
+    *'"name":"null_id"'*)
+        printf '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}\n'
+        text Valid.
         ;;
-    *'"name":"typeless"'*) told '"result":{"content":[{"type":"hologram","data":"x"},{"type":"text","text":"More."}]}' ;;
-    *'"name":"hollow"'*) told '"result":{}' ;;
-    *'"name":"null"'*) told '"result":null' ;;
-    *'"name":"number"'*) told '"result":5' ;;
-    *'"name":"blank"'*) told '"result":{"isError":true,"content":[]}' ;;
-    *'"name":"both"'*) told '"result":{"content":[]},"error":{"code":1,"message":"both"}' ;;
+    *'"name":"unknown_type"'*) respond '"result":{"content":[{"type":"hologram","data":"x"},{"type":"text","text":"More."}]}' ;;
+    *'"name":"empty"'*) respond '"result":{}' ;;
+    *'"name":"null"'*) respond '"result":null' ;;
+    *'"name":"number"'*) respond '"result":5' ;;
+    *'"name":"empty_error"'*) respond '"result":{"isError":true,"content":[]}' ;;
+    *'"name":"both"'*) respond '"result":{"content":[]},"error":{"code":1,"message":"both"}' ;;
     *'"name":"deep"'*) nested 50 ;;
     *'"name":"deeper"'*) nested 100000 ;;
     *'"name":"first"'*) first=$id && answer_in_reverse ;;
@@ -111,17 +111,17 @@ nested() {
 }
 
 version=2025-06-18
-[ -e "$folder/old" ] && version=1999-01-01
+[ -e "$folder/old_version" ] && version=1999-01-01
 while IFS= read -r line; do
-    printf '%s\n' "$line" >>"$folder/heard"
+    printf '%s\n' "$line" >>"$folder/received"
     id=${line#*\"id\":}
     id=${id%%[,\}]*}
     case $line in
     *'"method":"initialize"'*)
-        told '"result":{"protocolVersion":"'$version'","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}'
+        respond '"result":{"protocolVersion":"'$version'","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}'
         ;;
     *'"method":"tools/list"'*) list ;;
     *'"method":"tools/call"'*) call "$line" ;;
-    *'"method":"ping"'*) told '"result":{}' ;;
+    *'"method":"ping"'*) respond '"result":{}' ;;
     esac
 done
