@@ -1,4 +1,4 @@
-//! Being told of runs.
+//! Webhooks: delivery of events to receivers over HTTP.
 
 mod management;
 mod payload_schema;
@@ -12,14 +12,14 @@ use twostep::domain::webhook::WebhookSecret;
 use twostep::outbound::AllowedHosts;
 
 use crate::support::{Setup, TestApp, asks, calls_as, hangs_first, replies, says};
-use receiver::{Answer, Receiver, Told};
+use receiver::{ReceivedRequest, Receiver, ScriptedResponse};
 
-/// A service that may tell somebody on this machine.
-fn telling() -> Setup {
+/// A setup that allows receivers on this machine.
+fn local_receivers() -> Setup {
     Setup { webhook_hosts: AllowedHosts::parse(["127.0.0.1"]).unwrap(), ..Setup::default() }
 }
 
-/// A webhook at a receiver.
+/// A webhook of a service.
 struct Webhook<'a> {
     app: &'a TestApp,
     id: String,
@@ -62,15 +62,15 @@ impl<'a> Webhook<'a> {
         page["data"].as_array().unwrap().clone()
     }
 
-    /// Waits until its newest delivery is in this state, after so many attempts.
+    /// Waits until the newest delivery is in this state after this number of attempts.
     async fn newest(&self, state: &str, attempts: i32) -> Value {
         let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
         loop {
             let newest = self.deliveries().await.into_iter().next().unwrap_or_default();
-            // Until its first attempt has ended it has neither.
-            let is_over =
+            // Both are null until the first attempt has finished.
+            let is_attempted =
                 newest["last_status"] != json!(null) || newest["last_error"] != json!(null);
-            if is_over && newest["state"] == state && newest["attempts"] == attempts {
+            if is_attempted && newest["state"] == state && newest["attempts"] == attempts {
                 return newest;
             }
             assert!(tokio::time::Instant::now() < deadline, "{newest}");
@@ -78,8 +78,8 @@ impl<'a> Webhook<'a> {
         }
     }
 
-    /// The pause before the next attempt is over.
-    async fn hurry(&self, pool: &PgPool) {
+    /// Makes the next attempt of all pending deliveries due now.
+    async fn make_due(&self, pool: &PgPool) {
         sqlx::query(
             "UPDATE webhook_deliveries SET next_attempt_at = now()
              WHERE webhook_id = $1 AND state = 'pending'",
@@ -90,29 +90,32 @@ impl<'a> Webhook<'a> {
         .unwrap();
     }
 
-    /// Waits for the end of an attempt after which there is a long pause, and ends that.
-    async fn hurry_on(&self, pool: &PgPool) {
-        // Who takes a delivery has it for a minute.
-        let hurried = "UPDATE webhook_deliveries SET next_attempt_at = now()
+    /// Waits until an attempt has failed, and makes the next one due now.
+    async fn make_due_after_failure(&self, pool: &PgPool) {
+        // A claim moves `next_attempt_at` by one minute; the pause after a failure is longer.
+        let make_due = "UPDATE webhook_deliveries SET next_attempt_at = now()
              WHERE webhook_id = $1 AND next_attempt_at > now() + interval '2 minutes'";
         let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
-        let hurry = async || sqlx::query(hurried).bind(self.uuid()).execute(pool).await.unwrap();
-        while hurry().await.rows_affected() == 0 {
+        let update = async || sqlx::query(make_due).bind(self.uuid()).execute(pool).await.unwrap();
+        while update().await.rows_affected() == 0 {
             assert!(tokio::time::Instant::now() < deadline, "no attempt has failed");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     }
 
-    /// Checks what came as a receiver does, and gives its id.
-    fn check(&self, told: &Told) -> DeliveryId {
-        let id: DeliveryId = told.header("webhook-id").parse().unwrap();
-        let timestamp: i64 = told.header("webhook-timestamp").parse().unwrap();
+    /// Verifies the headers and the signature of a request, and returns the id of its delivery.
+    fn check(&self, request: &ReceivedRequest) -> DeliveryId {
+        let id: DeliveryId = request.header("webhook-id").parse().unwrap();
+        let timestamp: i64 = request.header("webhook-timestamp").parse().unwrap();
         let now = jiff::Timestamp::now().as_second();
-        assert!((now - 60..=now).contains(&timestamp), "{timestamp} is not now, {now}");
-        let signature = self.secret.sign(id, timestamp, &told.body);
-        let signatures: Vec<&str> = told.header("webhook-signature").split(' ').collect();
+        assert!(
+            (now - 60..=now).contains(&timestamp),
+            "timestamp {timestamp} is not within 60 s before {now}"
+        );
+        let signature = self.secret.sign(id, timestamp, &request.body);
+        let signatures: Vec<&str> = request.header("webhook-signature").split(' ').collect();
         assert!(signatures.contains(&&*signature), "{signatures:?}");
-        assert_eq!(told.header("content-type"), "application/json");
+        assert_eq!(request.header("content-type"), "application/json");
         id
     }
 }
@@ -124,17 +127,17 @@ fn secret(text: &str) -> WebhookSecret {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_has_its_answer_is_told_signed_and_once() {
-    let app = TestApp::start_with(replies(&[says("Hello.")]), telling()).await;
+async fn a_completed_run_is_delivered_once_with_a_signature() {
+    let app = TestApp::start_with(replies(&[says("Hello.")]), local_receivers()).await;
     let receiver = Receiver::start(&[]).await;
     let webhook = Webhook::create(&app, &receiver, &["run.completed", "run.failed"]).await;
     let session = app.session().await;
     let run = session.ask("Hello").await;
 
-    let told = receiver.told(1).await.remove(0);
-    let id = webhook.check(&told);
+    let request = receiver.requests(1).await.remove(0);
+    let id = webhook.check(&request);
     let idle = session.events().await.pop().unwrap();
-    let body = told.json();
+    let body = request.json();
     assert_eq!(
         body,
         json!({
@@ -173,51 +176,51 @@ async fn a_run_that_has_its_answer_is_told_signed_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_waits_is_told_and_so_is_the_decision() {
+async fn a_waiting_run_and_its_decision_are_delivered() {
     let ring = calls_as(&[("toolu_01ring", "ring", json!({ "line": "one" }))]);
-    let setup = Setup { webhook_hosts: telling().webhook_hosts, ..asks() };
+    let setup = Setup { webhook_hosts: local_receivers().webhook_hosts, ..asks() };
     let app = TestApp::start_with(replies(&[ring, says("Rang.")]), setup).await;
     let receiver = Receiver::start(&[]).await;
     let events = ["run.completed", "run.requires_action", "approval.decided"];
     let webhook = Webhook::create(&app, &receiver, &events).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Ring" })).await;
-    let waits = receiver.told(1).await.remove(0).json();
-    assert_eq!(waits["type"], "run.requires_action");
+    let waiting = receiver.requests(1).await.remove(0).json();
+    assert_eq!(waiting["type"], "run.requires_action");
     assert_eq!(
-        waits["data"]["event"]["stop_reason"],
+        waiting["data"]["event"]["stop_reason"],
         json!({ "type": "requires_action", "event_ids": ["toolu_01ring"] })
     );
 
     session.allow("toolu_01ring", json!({})).await;
     session.settled(&run).await;
-    let told = receiver.told(3).await;
-    for told in &told {
-        webhook.check(told);
+    let requests = receiver.requests(3).await;
+    for request in &requests {
+        webhook.check(request);
     }
-    let mut told: Vec<Value> = told.iter().map(Told::json).collect();
-    // They may come in any order: their numbers tell the right one.
-    told.sort_by_key(|told| told["data"]["seq"].as_i64());
-    let kinds: Vec<&str> = told.iter().map(|told| told["type"].as_str().unwrap()).collect();
+    let mut bodies: Vec<Value> = requests.iter().map(ReceivedRequest::json).collect();
+    // Deliveries arrive in any order; `seq` is the order of the events.
+    bodies.sort_by_key(|body| body["data"]["seq"].as_i64());
+    let kinds: Vec<&str> = bodies.iter().map(|body| body["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["run.requires_action", "approval.decided", "run.completed"]);
-    assert_eq!(told[1]["data"]["event"]["tool_use_id"], "toolu_01ring");
-    assert_eq!(told[1]["data"]["event"]["result"], "allow");
+    assert_eq!(bodies[1]["data"]["event"]["tool_use_id"], "toolu_01ring");
+    assert_eq!(bodies[1]["data"]["event"]["result"], "allow");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_and_cancelled_runs_are_told_as_such() {
+async fn failed_and_cancelled_runs_are_delivered_as_such() {
     let error = json!({ "type": "invalid_request_error", "message": "no" });
     let mut script = hangs_first();
     script["conversations"][1]["replies"] = json!([{ "status": 400, "error": error }]);
-    let app = TestApp::start_with(script, telling()).await;
+    let app = TestApp::start_with(script, local_receivers()).await;
     let receiver = Receiver::start(&[]).await;
     let _webhook = Webhook::create(&app, &receiver, &["run.failed", "run.cancelled"]).await;
     let session = app.session().await;
     assert_eq!(session.ask("Fail").await["status"], "failed");
-    assert_eq!(receiver.told(1).await[0].kind(), "run.failed");
+    assert_eq!(receiver.requests(1).await[0].kind(), "run.failed");
     let run = session.post(json!({ "content": "hang" })).await;
     session.reached(&run, "span.model_request_start").await;
     session.cancel(&run).await;
-    assert_eq!(receiver.told(2).await[1].kind(), "run.cancelled");
+    assert_eq!(receiver.requests(2).await[1].kind(), "run.cancelled");
     app.stop_unchecked().await;
 }

@@ -1,4 +1,4 @@
-//! Somebody who is told.
+//! A receiver of webhooks.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -15,14 +15,14 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-/// What a receiver was told.
+/// A request that a receiver got.
 #[derive(Debug, Clone)]
-pub(super) struct Told {
+pub(super) struct ReceivedRequest {
     pub(super) headers: HeaderMap,
     pub(super) body: String,
 }
 
-impl Told {
+impl ReceivedRequest {
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers[name].to_str().unwrap()
     }
@@ -36,70 +36,78 @@ impl Told {
     }
 }
 
-/// What it answers.
+/// A response of the receiver.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Answer {
+pub(super) enum ScriptedResponse {
     Status(u16),
     Never,
 }
 
 #[derive(Debug, Default)]
-struct Desk {
-    told: Mutex<Vec<Told>>,
-    answers: Mutex<VecDeque<Answer>>,
-    came: Notify,
+struct ReceiverState {
+    requests: Mutex<Vec<ReceivedRequest>>,
+    responses: Mutex<VecDeque<ScriptedResponse>>,
+    arrived: Notify,
 }
 
-/// A server that takes what it is told, but for the first answers that were agreed on.
+/// A server that gives the scripted responses first, and status 204 to all later requests.
 pub(super) struct Receiver {
     pub(super) url: String,
-    desk: Arc<Desk>,
+    state: Arc<ReceiverState>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Receiver {
-    pub(super) async fn start(answers: &[Answer]) -> Self {
-        let desk = Arc::new(Desk {
-            answers: Mutex::new(answers.iter().copied().collect()),
-            ..Desk::default()
+    pub(super) async fn start(responses: &[ScriptedResponse]) -> Self {
+        let state = Arc::new(ReceiverState {
+            responses: Mutex::new(responses.iter().copied().collect()),
+            ..ReceiverState::default()
         });
-        let router = Router::new().fallback(take).with_state(Arc::clone(&desk));
+        let router = Router::new().fallback(handle).with_state(Arc::clone(&state));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook?token=planted", listener.local_addr().unwrap());
         let serving = async { axum::serve(listener, router).await.unwrap() };
         let task = AbortOnDropHandle::new(TaskTracker::new().spawn(serving));
-        Self { url, desk, _task: task }
+        Self { url, state, _task: task }
     }
 
-    /// What it was told, once there are so many.
-    pub(super) async fn told(&self, count: usize) -> Vec<Told> {
+    /// Waits for this number of requests and returns all requests so far.
+    pub(super) async fn requests(&self, count: usize) -> Vec<ReceivedRequest> {
         let enough = async {
             loop {
-                let came = self.desk.came.notified();
-                let told = self.desk.told.lock().unwrap().clone();
-                if told.len() >= count {
-                    return told;
+                let arrived = self.state.arrived.notified();
+                let requests = self.state.requests.lock().unwrap().clone();
+                if requests.len() >= count {
+                    return requests;
                 }
-                came.await;
+                arrived.await;
             }
         };
-        let told = timeout(Duration::from_secs(30), enough).await;
-        told.unwrap_or_else(|_| panic!("{:?} is all that came", self.desk.told.lock().unwrap()))
+        let requests = timeout(Duration::from_secs(30), enough).await;
+        requests.unwrap_or_else(|_| {
+            let received = self.state.requests.lock().unwrap();
+            panic!("received {} of {count} requests: {received:?}", received.len())
+        })
     }
 
-    /// How often it was told something.
+    /// The number of requests so far.
     pub(super) fn count(&self) -> usize {
-        self.desk.told.lock().unwrap().len()
+        self.state.requests.lock().unwrap().len()
     }
 }
 
-async fn take(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+async fn handle(
+    State(state): State<Arc<ReceiverState>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> StatusCode {
     let body = String::from_utf8(body.to_vec()).unwrap();
-    let answer = desk.answers.lock().unwrap().pop_front().unwrap_or(Answer::Status(204));
-    desk.told.lock().unwrap().push(Told { headers, body });
-    desk.came.notify_waiters();
-    match answer {
-        Answer::Status(status) => StatusCode::from_u16(status).unwrap(),
-        Answer::Never => pending().await,
+    let response =
+        state.responses.lock().unwrap().pop_front().unwrap_or(ScriptedResponse::Status(204));
+    state.requests.lock().unwrap().push(ReceivedRequest { headers, body });
+    state.arrived.notify_waiters();
+    match response {
+        ScriptedResponse::Status(status) => StatusCode::from_u16(status).unwrap(),
+        ScriptedResponse::Never => pending().await,
     }
 }

@@ -1,4 +1,4 @@
-//! Receivers that do not take what they are told.
+//! Failed deliveries: retries, replays, and the claims of deliveries.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,16 +10,17 @@ use twostep::domain::webhook::DeliveryState;
 use twostep::store::deliveries::{Most, Next, claim_due, settle};
 use twostep::store::webhooks::note_gone;
 
-use super::{Answer, Receiver, Webhook, secret, telling};
+use super::{Receiver, ScriptedResponse, Webhook, local_receivers, secret};
 use crate::support::{Session, TestApp, client_with, problem, replies, says};
 
-const MOST: Most = Most { of_webhook: 8, of_tenant: 16, more: 64 };
+const LIMITS: Most = Most { of_webhook: 8, of_tenant: 16, more: 64 };
 
 async fn start() -> TestApp {
-    TestApp::start_with(replies(&[says("Hello."), says("Hello again.")]), telling()).await
+    TestApp::start_with(replies(&[says("Hello."), says("Hello again.")]), local_receivers()).await
 }
 
-async fn test(webhook: &Webhook<'_>) -> DeliveryId {
+/// Sends a test event and returns the id of its delivery.
+async fn send_test(webhook: &Webhook<'_>) -> DeliveryId {
     let response = webhook.app.post(&webhook.path("/test")).send().await.unwrap();
     assert_eq!(response.status(), 202);
     let test: Value = response.json().await.unwrap();
@@ -27,27 +28,27 @@ async fn test(webhook: &Webhook<'_>) -> DeliveryId {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_taken_is_sent_again_with_the_same_id_and_body() {
+async fn a_failed_delivery_is_retried_with_the_same_id_and_body() {
     let app = start().await;
-    let receiver = Receiver::start(&[Answer::Status(503)]).await;
+    let receiver = Receiver::start(&[ScriptedResponse::Status(503)]).await;
     let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
     let session = app.session().await;
     session.ask("Hello").await;
-    let waits = webhook.newest("pending", 1).await;
+    let pending = webhook.newest("pending", 1).await;
     assert_eq!(
-        (&waits["last_status"], &waits["last_error"]),
+        (&pending["last_status"], &pending["last_error"]),
         (&json!(503), &json!("answered 503"))
     );
     let at = |text: &Value| text.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
-    let pause = at(&waits["next_attempt_at"]).duration_since(at(&waits["created_at"]));
+    let pause = at(&pending["next_attempt_at"]).duration_since(at(&pending["created_at"]));
     assert!((4..10).contains(&pause.as_secs()), "{pause:?}");
 
-    webhook.hurry(&app.database.pool(1)).await;
-    let told = receiver.told(2).await;
-    assert_eq!(webhook.check(&told[0]), webhook.check(&told[1]));
-    assert_eq!(told[0].body, told[1].body);
-    let taken = webhook.newest("delivered", 2).await;
-    assert_eq!((&taken["last_status"], &taken["last_error"]), (&json!(204), &json!(null)));
+    webhook.make_due(&app.database.pool(1)).await;
+    let requests = receiver.requests(2).await;
+    assert_eq!(webhook.check(&requests[0]), webhook.check(&requests[1]));
+    assert_eq!(requests[0].body, requests[1].body);
+    let delivered = webhook.newest("delivered", 2).await;
+    assert_eq!((&delivered["last_status"], &delivered["last_error"]), (&json!(204), &json!(null)));
     let metrics = app.get("/metrics").send().await.unwrap().text().await.unwrap();
     for line in ["{outcome=\"delivered\"} 1", "{outcome=\"retried\"} 1", "{outcome=\"failed\"} 0"] {
         assert!(metrics.contains(&format!("twostep_webhook_attempts_total{line}")), "{metrics}");
@@ -55,16 +56,16 @@ async fn what_is_not_taken_is_sent_again_with_the_same_id_and_body() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_takes_is_given_up_and_sent_once_more_when_somebody_asks_for_it() {
+async fn a_delivery_fails_after_eight_attempts_and_can_be_replayed() {
     let app = start().await;
     let pool = app.database.pool(1);
-    let receiver = Receiver::start(&[Answer::Status(500); 8]).await;
+    let receiver = Receiver::start(&[ScriptedResponse::Status(500); 8]).await;
     let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
-    let id = test(&webhook).await;
+    let id = send_test(&webhook).await;
     webhook.newest("pending", 1).await;
-    webhook.hurry(&pool).await;
+    webhook.make_due(&pool).await;
     for _ in 2..8 {
-        webhook.hurry_on(&pool).await;
+        webhook.make_due_after_failure(&pool).await;
     }
     let failed = webhook.newest("failed", 8).await;
     assert_eq!(failed["next_attempt_at"], json!(null));
@@ -73,36 +74,36 @@ async fn what_nobody_takes_is_given_up_and_sent_once_more_when_somebody_asks_for
     let path = webhook.path(&format!("/deliveries/{id}/replay"));
     let replayed = app.post(&path).send().await.unwrap();
     assert_eq!(replayed.status(), 202);
-    let told = receiver.told(9).await.pop().unwrap();
-    assert_eq!(webhook.check(&told), id);
-    assert_eq!(told.kind(), "webhook.test");
+    let request = receiver.requests(9).await.pop().unwrap();
+    assert_eq!(webhook.check(&request), id);
+    assert_eq!(request.kind(), "webhook.test");
     webhook.newest("delivered", 1).await;
 
-    // And all of a kind at once.
+    // A replay of all deliveries of a state since a time.
     for (body, replayed) in [
         (json!({ "since": "2020-01-01T00:00:00Z" }), 0),
         (json!({ "since": "2099-01-01T00:00:00Z", "state": "delivered" }), 0),
         (json!({ "since": "2020-01-01T00:00:00Z", "state": "delivered" }), 1),
     ] {
-        let answer = app.post(&webhook.path("/replay")).json(&body).send().await.unwrap();
+        let response = app.post(&webhook.path("/replay")).json(&body).send().await.unwrap();
         assert_eq!(
-            answer.json::<Value>().await.unwrap(),
+            response.json::<Value>().await.unwrap(),
             json!({ "replayed": replayed }),
             "{body}"
         );
     }
-    assert_eq!(webhook.check(&receiver.told(10).await[9]), id);
+    assert_eq!(webhook.check(&receiver.requests(10).await[9]), id);
     let unknown = webhook.path(&format!("/deliveries/{}/replay", DeliveryId::new()));
     let unknown = app.post(&unknown).send().await.unwrap();
     problem(unknown, 404, "delivery_not_found").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_that_is_gone_is_told_nothing_more() {
+async fn a_410_response_disables_the_webhook() {
     let app = start().await;
-    let receiver = Receiver::start(&[Answer::Status(410)]).await;
+    let receiver = Receiver::start(&[ScriptedResponse::Status(410)]).await;
     let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
-    test(&webhook).await;
+    send_test(&webhook).await;
     webhook.newest("failed", 1).await;
     let read = webhook.read().await;
     assert_eq!((&read["enabled"], &read["disabled"]), (&json!(false), &json!("gone")));
@@ -113,29 +114,29 @@ async fn a_receiver_that_is_gone_is_told_nothing_more() {
     let read = webhook.patch(json!({ "enabled": true })).await;
     assert_eq!((&read["enabled"], &read["disabled"]), (&json!(true), &json!(null)));
     session.ask("Again").await;
-    assert_eq!(receiver.told(2).await[1].kind(), "run.completed");
+    assert_eq!(receiver.requests(2).await[1].kind(), "run.completed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_never_answers_stands_in_nobody_elses_way() {
+async fn a_receiver_that_never_responds_does_not_delay_other_webhooks() {
     let app = start().await;
-    let slow = Receiver::start(&[Answer::Never; 20]).await;
-    let prompt = Receiver::start(&[]).await;
+    let slow = Receiver::start(&[ScriptedResponse::Never; 20]).await;
+    let fast = Receiver::start(&[]).await;
     let slow_webhook = Webhook::create(&app, &slow, &["run.completed"]).await;
     for _ in 0..20 {
-        test(&slow_webhook).await;
+        send_test(&slow_webhook).await;
     }
-    // Those that are under way leave room for as many as there may be at a time.
-    slow.told(8).await;
-    let webhook = Webhook::create(&app, &prompt, &["run.completed"]).await;
-    test(&webhook).await;
-    prompt.told(1).await;
+    // Eight deliveries of one webhook are sent at a time; the others wait.
+    slow.requests(8).await;
+    let webhook = Webhook::create(&app, &fast, &["run.completed"]).await;
+    send_test(&webhook).await;
+    fast.requests(1).await;
     assert_eq!(slow.count(), 8);
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_sent_to_a_host_that_is_no_longer_allowed_or_does_not_answer() {
+async fn a_delivery_to_a_disallowed_or_unreachable_host_fails_and_hides_the_url() {
     let app = start().await;
     let receiver = Receiver::start(&[]).await;
     let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
@@ -145,34 +146,35 @@ async fn nothing_is_sent_to_a_host_that_is_no_longer_allowed_or_does_not_answer(
         ("http://localhost:1/".to_owned(), "at a host that the operator does not allow"),
         (format!("http://{closed}/?token=planted"), "Connection refused"),
     ] {
-        let moved = "UPDATE webhooks SET url = $2 WHERE id = $1";
-        sqlx::query(moved).bind(webhook.uuid()).bind(url).execute(&pool).await.unwrap();
-        test(&webhook).await;
-        let told = webhook.newest("pending", 1).await["last_error"].to_string();
-        assert!(told.contains(error), "{told}");
-        assert!(!told.contains("planted"), "{told}");
+        let change_url = "UPDATE webhooks SET url = $2 WHERE id = $1";
+        sqlx::query(change_url).bind(webhook.uuid()).bind(url).execute(&pool).await.unwrap();
+        send_test(&webhook).await;
+        let last_error = webhook.newest("pending", 1).await["last_error"].to_string();
+        assert!(last_error.contains(error), "{last_error}");
+        assert!(!last_error.contains("planted"), "{last_error}");
     }
     assert_eq!(receiver.count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_died_with_a_delivery_is_followed_by_another_and_not_heard_any_more() {
-    let setup = crate::support::Setup { no_worker: true, ..telling() };
+async fn an_expired_claim_of_a_delivery_is_repeated_and_its_late_result_is_ignored() {
+    let setup = crate::support::Setup { no_worker: true, ..local_receivers() };
     let app = TestApp::start_with(json!({}), setup).await;
     let receiver = Receiver::start(&[]).await;
     let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
-    let id = test(&webhook).await;
+    let id = send_test(&webhook).await;
     let pool = app.database.pool(1);
     let mut conn = pool.acquire().await.unwrap();
-    let mut take =
-        async |busy: &[_]| claim_due(&mut conn, busy, MOST, Duration::from_mins(1)).await.unwrap();
-    let first = take(&[]).await;
+    let mut claim = async |busy: &[_]| {
+        claim_due(&mut conn, busy, LIMITS, Duration::from_mins(1)).await.unwrap()
+    };
+    let first = claim(&[]).await;
     assert_eq!((first.len(), first[0].id, first[0].attempt), (1, id, 1));
-    // Nobody else takes it meanwhile.
-    assert_eq!(take(&[]).await.len(), 0);
-    webhook.hurry(&app.database.pool(1)).await;
-    assert_eq!(take(&[(webhook.id.parse().unwrap(), 8)]).await.len(), 0);
-    let second = take(&[]).await;
+    // A claimed delivery cannot be claimed again before its claim expires.
+    assert_eq!(claim(&[]).await.len(), 0);
+    webhook.make_due(&app.database.pool(1)).await;
+    assert_eq!(claim(&[(webhook.id.parse().unwrap(), 8)]).await.len(), 0);
+    let second = claim(&[]).await;
     assert_eq!((second[0].id, second[0].attempt), (id, 2));
 
     settle(&mut conn, (id, first[0].taken_until), (Some(204), None), Next::Delivered)
@@ -186,96 +188,97 @@ async fn who_died_with_a_delivery_is_followed_by_another_and_not_heard_any_more(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn for_a_day_after_a_change_both_secrets_sign() {
+async fn both_secrets_sign_for_a_day_after_a_rotation() {
     let app = start().await;
     let receiver = Receiver::start(&[]).await;
     let old = Webhook::create(&app, &receiver, &["run.completed"]).await;
-    let answer = app.post(&old.path("/secret")).send().await.unwrap();
-    let answer: Value = answer.json().await.unwrap();
-    assert_eq!(answer["old_secret_seconds"], 86400);
+    let rotated = app.post(&old.path("/secret")).send().await.unwrap();
+    let rotated: Value = rotated.json().await.unwrap();
+    assert_eq!(rotated["old_secret_seconds"], 86400);
     let new = Webhook {
         app: &app,
         id: old.id.clone(),
-        secret: secret(answer["secret"].as_str().unwrap()),
+        secret: secret(rotated["secret"].as_str().unwrap()),
     };
     assert_ne!(old.secret, new.secret);
-    test(&old).await;
-    let told = receiver.told(1).await.remove(0);
-    assert_eq!(old.check(&told), new.check(&told));
+    send_test(&old).await;
+    let request = receiver.requests(1).await.remove(0);
+    assert_eq!(old.check(&request), new.check(&request));
 
-    let later = "UPDATE webhooks SET old_secret_until = now()";
-    sqlx::query(later).execute(&app.database.pool(1)).await.unwrap();
-    test(&old).await;
-    let told = receiver.told(2).await.remove(1);
-    new.check(&told);
-    assert_eq!(told.header("webhook-signature").split(' ').count(), 1);
+    let expire = "UPDATE webhooks SET old_secret_until = now()";
+    sqlx::query(expire).execute(&app.database.pool(1)).await.unwrap();
+    send_test(&old).await;
+    let request = receiver.requests(2).await.remove(1);
+    new.check(&request);
+    assert_eq!(request.header("webhook-signature").split(' ').count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_deleted_takes_with_it_what_was_to_be_told_of_it() {
+async fn deleting_a_session_deletes_its_deliveries() {
     let app = start().await;
-    let receiver = Receiver::start(&[Answer::Status(500)]).await;
+    let receiver = Receiver::start(&[ScriptedResponse::Status(500)]).await;
     let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
     let session = app.session().await;
     session.ask("Hello").await;
     webhook.newest("pending", 1).await;
     let Session { id, .. } = &session;
-    let gone = app.client.delete(app.url(&format!("/v1/sessions/{id}"))).send().await.unwrap();
-    assert_eq!(gone.status(), 204);
+    let deleted = app.client.delete(app.url(&format!("/v1/sessions/{id}"))).send().await.unwrap();
+    assert_eq!(deleted.status(), 204);
     assert_eq!(webhook.deliveries().await, [] as [Value; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_take_turns_and_so_do_the_webhooks_of_each() {
-    let setup = crate::support::Setup { no_worker: true, needs_keys: true, ..telling() };
+async fn claims_are_shared_fairly_between_tenants_and_their_webhooks() {
+    let setup = crate::support::Setup { no_worker: true, needs_keys: true, ..local_receivers() };
     let app = TestApp::start_with(json!({}), setup).await;
     let receiver = Receiver::start(&[]).await;
-    // One tenant has much to be told in three places, another one a little.
-    let mut mine = Vec::new();
+    // One tenant has ten deliveries for each of three webhooks; another tenant has one delivery.
+    let mut own = Vec::new();
     for _ in 0..3 {
-        mine.push(Webhook::create(&app, &receiver, &["run.completed"]).await);
+        own.push(Webhook::create(&app, &receiver, &["run.completed"]).await);
     }
-    for webhook in &mine {
+    for webhook in &own {
         for _ in 0..10 {
-            test(webhook).await;
+            send_test(webhook).await;
         }
     }
     let tenant = app.database.tenant("acme").await;
-    let foreign = client_with(Some(&app.database.key(tenant, Scope::Write).await));
+    let other_tenant = client_with(Some(&app.database.key(tenant, Scope::Write).await));
     let body = json!({ "url": receiver.url, "events": ["run.completed"] });
-    let theirs = foreign.post(app.url("/v1/webhooks")).json(&body).send().await.unwrap();
-    let theirs: Value = theirs.json().await.unwrap();
-    let theirs: WebhookId = theirs["id"].as_str().unwrap().parse().unwrap();
-    let told = foreign.post(app.url(&format!("/v1/webhooks/{theirs}/test"))).send().await.unwrap();
-    assert_eq!(told.status(), 202);
+    let other = other_tenant.post(app.url("/v1/webhooks")).json(&body).send().await.unwrap();
+    let other: Value = other.json().await.unwrap();
+    let other: WebhookId = other["id"].as_str().unwrap().parse().unwrap();
+    let sent =
+        other_tenant.post(app.url(&format!("/v1/webhooks/{other}/test"))).send().await.unwrap();
+    assert_eq!(sent.status(), 202);
 
-    let ids: Vec<WebhookId> = mine.iter().map(|webhook| webhook.id.parse().unwrap()).collect();
+    let ids: Vec<WebhookId> = own.iter().map(|webhook| webhook.id.parse().unwrap()).collect();
     let pool = app.database.pool(1);
     let mut conn = pool.acquire().await.unwrap();
-    let mut take = async |busy: &[_], more| {
-        let most = Most { more, ..MOST };
-        let due = claim_due(&mut conn, busy, most, Duration::from_mins(1)).await.unwrap();
+    let mut claim = async |busy: &[_], more| {
+        let limits = Most { more, ..LIMITS };
+        let due = claim_due(&mut conn, busy, limits, Duration::from_mins(1)).await.unwrap();
         let mut counts: BTreeMap<WebhookId, i64> = BTreeMap::new();
-        for due in due {
-            *counts.entry(due.webhook_id).or_default() += 1;
+        for delivery in due {
+            *counts.entry(delivery.webhook_id).or_default() += 1;
         }
-        [ids[0], ids[1], ids[2], theirs].map(|id| counts.get(&id).copied().unwrap_or(0))
+        [ids[0], ids[1], ids[2], other].map(|id| counts.get(&id).copied().unwrap_or(0))
     };
-    // With the first of mine busy, the others come first, and the other tenant before them all.
-    assert_eq!(take(&[(ids[0], 8)], 3).await, [0, 1, 1, 1]);
-    // No tenant has more than its part: eight of the first are under way, and two were taken.
+    // The first webhook has eight deliveries in progress, so each of the others gets one.
+    assert_eq!(claim(&[(ids[0], 8)], 3).await, [0, 1, 1, 1]);
+    // A tenant has at most 16 deliveries in progress: ten are, so six more are claimed.
     let busy = [(ids[0], 8), (ids[1], 1), (ids[2], 1)];
-    assert_eq!(take(&busy, 64).await, [0, 3, 3, 0]);
+    assert_eq!(claim(&busy, 64).await, [0, 3, 3, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_that_is_disabled_takes_no_tests_and_an_enabled_one_not_many() {
-    let setup = crate::support::Setup { no_worker: true, ..telling() };
+async fn tests_are_refused_for_a_disabled_webhook_and_beyond_the_limit() {
+    let setup = crate::support::Setup { no_worker: true, ..local_receivers() };
     let app = TestApp::start_with(json!({}), setup).await;
     let receiver = Receiver::start(&[]).await;
     let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
     for _ in 0..20 {
-        test(&webhook).await;
+        send_test(&webhook).await;
     }
     let more = app.post(&webhook.path("/test")).send().await.unwrap();
     problem(more, 409, "too_many_tests").await;
@@ -291,22 +294,22 @@ async fn a_webhook_that_is_disabled_takes_no_tests_and_an_enabled_one_not_many()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn to_delete_a_webhook_harms_no_run_that_settles_at_that_moment() {
+async fn deleting_a_webhook_does_not_fail_a_run_that_settles_at_the_same_time() {
     let app = start().await;
     let pool = app.database.pool(1);
     let receiver = Receiver::start(&[]).await;
     let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
     let session = app.session().await;
-    // The deletion is held up after it has begun.
+    // The transaction that deletes the webhook stays open while the run settles.
     let mut deleting = pool.begin().await.unwrap();
     sqlx::query("DELETE FROM webhooks").execute(&mut *deleting).await.unwrap();
     let run = session.post(json!({ "content": "Hello" })).await;
-    let held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
         AND datname = current_database()";
     let watcher = app.database.pool(1);
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    while sqlx::query_scalar::<_, i64>(held).fetch_one(&watcher).await.unwrap() == 0 {
-        assert!(tokio::time::Instant::now() < deadline, "the run does not wait");
+    while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&watcher).await.unwrap() == 0 {
+        assert!(tokio::time::Instant::now() < deadline, "no statement waits for the lock");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     deleting.commit().await.unwrap();
@@ -315,8 +318,8 @@ async fn to_delete_a_webhook_harms_no_run_that_settles_at_that_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_old_address_of_a_webhook_says_nothing_of_the_new_one() {
-    let setup = crate::support::Setup { no_worker: true, ..telling() };
+async fn a_410_response_of_the_old_url_does_not_disable_the_new_url() {
+    let setup = crate::support::Setup { no_worker: true, ..local_receivers() };
     let app = TestApp::start_with(json!({}), setup).await;
     let receiver = Receiver::start(&[]).await;
     let webhook = Webhook::create(&app, &receiver, &["run.completed"]).await;
