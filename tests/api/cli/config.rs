@@ -6,58 +6,57 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{good, told_on_stdin};
+use super::{outcome_with_stdin, stdout_of};
 use crate::support::{binary, data_dir, outcome};
 
-/// What is said of an option.
-fn of<'a>(options: &'a [Value], name: &str) -> &'a Value {
-    let is_it = |option: &&Value| option["option"] == name || option["variable"] == name;
-    options.iter().find(is_it).unwrap_or_else(|| panic!("nothing is said of {name}"))
+/// The printed entry of an option or a variable.
+fn entry<'a>(options: &'a [Value], name: &str) -> &'a Value {
+    let matches = |option: &&Value| option["option"] == name || option["variable"] == name;
+    options.iter().find(matches).unwrap_or_else(|| panic!("{name} is not printed"))
 }
 
 fn objects(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A command that is given some of its options in each way.
+/// `config print` with some options as flags and others as variables.
 fn print(more: &[&str]) -> Command {
-    let flags = ["--bind", "127.0.0.1:9", "--database-url", "postgres://me:geheim@host/db"];
+    let flags = ["--bind", "127.0.0.1:9", "--database-url", "postgres://me:hunter2@host/db"];
     let mut command = binary(&[&["config", "print"], &flags[..], more].concat());
     command.env("TWOSTEP_SLOTS", "7").env("TWOSTEP_DEFAULT_TOOLS", "get_time,list_files");
     command
-        .env("ANTHROPIC_API_KEY", "geheim")
-        .env("TWOSTEP_RECORDS_URL", "postgres://geheim@host/x");
-    command.env("ANTHROPIC_BASE_URL", "https://me:geheim@host/v2");
+        .env("ANTHROPIC_API_KEY", "hunter2")
+        .env("TWOSTEP_RECORDS_URL", "postgres://hunter2@host/x");
+    command.env("ANTHROPIC_BASE_URL", "https://me:hunter2@host/v2");
     command
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_option_is_printed_with_its_value_and_where_that_comes_from() {
-    let options = objects(&good(outcome(print(&["--json"])).await));
-    let given = |option: &str, variable: &str, value: &str, from: &str| json!({ "option": option, "variable": variable, "value": value, "from": from });
+async fn every_option_is_printed_with_its_value_and_source() {
+    let options = objects(&stdout_of(outcome(print(&["--json"])).await));
+    let printed = |option: &str, variable: &str, value: &str, from: &str| json!({ "option": option, "variable": variable, "value": value, "from": from });
     for expected in [
-        given("--bind", "TWOSTEP_BIND", "127.0.0.1:9", "flag"),
-        given("--slots", "TWOSTEP_SLOTS", "7", "environment"),
-        given("--default-tools", "TWOSTEP_DEFAULT_TOOLS", "get_time,list_files", "environment"),
-        given("--max-queued", "TWOSTEP_MAX_QUEUED", "1000", "default"),
-        given("--log-format", "TWOSTEP_LOG_FORMAT", "text", "default"),
-        given("--database-url", "DATABASE_URL", "***", "flag"),
-        given("--records-url", "TWOSTEP_RECORDS_URL", "***", "environment"),
-        given("--anthropic-base-url", "ANTHROPIC_BASE_URL", "https://***@host/v2", "environment"),
+        printed("--bind", "TWOSTEP_BIND", "127.0.0.1:9", "flag"),
+        printed("--slots", "TWOSTEP_SLOTS", "7", "environment"),
+        printed("--default-tools", "TWOSTEP_DEFAULT_TOOLS", "get_time,list_files", "environment"),
+        printed("--max-queued", "TWOSTEP_MAX_QUEUED", "1000", "default"),
+        printed("--log-format", "TWOSTEP_LOG_FORMAT", "text", "default"),
+        printed("--database-url", "DATABASE_URL", "***", "flag"),
+        printed("--records-url", "TWOSTEP_RECORDS_URL", "***", "environment"),
+        printed("--anthropic-base-url", "ANTHROPIC_BASE_URL", "https://***@host/v2", "environment"),
     ] {
-        assert_eq!(*of(&options, expected["option"].as_str().unwrap()), expected);
+        assert_eq!(*entry(&options, expected["option"].as_str().unwrap()), expected);
     }
     let key = json!({ "variable": "ANTHROPIC_API_KEY", "value": "***", "from": "environment" });
-    assert_eq!(*of(&options, "ANTHROPIC_API_KEY"), key);
-    assert_eq!(of(&options, "OPENAI_API_KEY")["value"], Value::Null);
-    assert_eq!(of(&options, "--model")["value"], Value::Null);
+    assert_eq!(*entry(&options, "ANTHROPIC_API_KEY"), key);
+    assert_eq!(entry(&options, "OPENAI_API_KEY")["value"], Value::Null);
+    assert_eq!(entry(&options, "--model")["value"], Value::Null);
 
-    let help = good(outcome(binary(&["serve", "--help"])).await);
-    let of_help = help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2);
-    let names =
-        of_help.filter(|word| word[2..].chars().all(|c| c.is_ascii_lowercase() || c == '-'));
+    let help = stdout_of(outcome(binary(&["serve", "--help"])).await);
+    let flags = help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2);
+    let names = flags.filter(|word| word[2..].chars().all(|c| c.is_ascii_lowercase() || c == '-'));
     for name in names.filter(|name| !matches!(*name, "--help" | "--version")) {
-        of(&options, name);
+        entry(&options, name);
     }
 }
 
@@ -66,23 +65,23 @@ async fn no_secret_is_printed() {
     for more in [&[][..], &["--json"]] {
         let (status, stdout, stderr) = outcome(print(more)).await;
         assert_eq!((status, stderr.as_str()), (Some(0), ""));
-        assert!(!stdout.contains("geheim"), "{stdout}");
+        assert!(!stdout.contains("hunter2"), "{stdout}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_is_checked_and_nothing_is_started() {
+async fn config_check_starts_nothing() {
     let folder = data_dir();
     let data = folder.path().join("data");
     let mut check = binary(&["config", "check", "--offline", "--bind", "127.0.0.1:9"]);
     check.env("TWOSTEP_DATA_DIR", &data);
-    let said = "the configuration is valid; the address is 127.0.0.1:9\n";
-    assert_eq!(good(outcome(check).await), said);
+    let expected = "the configuration is valid; the address is 127.0.0.1:9\n";
+    assert_eq!(stdout_of(outcome(check).await), expected);
     assert!(!data.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_is_said_before_anything_starts() {
+async fn config_check_reports_invalid_options() {
     let folder = data_dir();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -107,12 +106,12 @@ async fn what_is_wrong_is_said_before_anything_starts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_variable_that_nothing_reads_is_named() {
+async fn an_unknown_variable_is_reported() {
     let mut check = binary(&["config", "check", "--offline"]);
-    check.env("TWOSTEP_SLOT", "7").env("TWOSTEP_KEY", "geheim");
+    check.env("TWOSTEP_SLOT", "7").env("TWOSTEP_KEY", "hunter2");
     let (status, _, stderr) = outcome(check).await;
-    let said = "twostep: TWOSTEP_SLOT is set, but no option reads it\n";
-    assert_eq!((status, stderr.as_str()), (Some(0), said));
+    let expected = "twostep: TWOSTEP_SLOT is set, but no option reads it\n";
+    assert_eq!((status, stderr.as_str()), (Some(0), expected));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -149,22 +148,22 @@ async fn former_spellings_of_options_and_variables_set_the_same_values() {
         ),
     ] {
         let print = |args: &[&str]| binary(&[&["config", "print", "--json"], args].concat());
-        let value_of = |lines: String| of(&objects(&lines), option)["value"].clone();
+        let value_of = |lines: String| entry(&objects(&lines), option)["value"].clone();
         for spelling in [option, old_option] {
-            let printed = good(outcome(print(&[spelling, value])).await);
+            let printed = stdout_of(outcome(print(&[spelling, value])).await);
             assert_eq!(value_of(printed), value, "{spelling}");
         }
         for name in [variable, old_variable] {
             let mut command = print(&[]);
             command.env(name, value);
-            assert_eq!(value_of(good(outcome(command).await)), value, "{name}");
+            assert_eq!(value_of(stdout_of(outcome(command).await)), value, "{name}");
         }
         // The new variable overrides the former one.
         let mut both = print(&[]);
         both.env(variable, value).env(old_variable, "other");
         let (_, printed, _) = outcome(both).await;
         assert_eq!(value_of(printed), value, "{variable}");
-        let help = good(outcome(binary(&["serve", "--help"])).await);
+        let help = stdout_of(outcome(binary(&["serve", "--help"])).await);
         assert!(
             !help.contains(&format!("{old_option} "))
                 && !help.contains(&format!("{old_variable}=")),
@@ -175,7 +174,7 @@ async fn former_spellings_of_options_and_variables_set_the_same_values() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_options_page_lists_exactly_the_options_of_serve() {
-    let printed = objects(&good(outcome(binary(&["config", "print", "--json"])).await));
+    let printed = objects(&stdout_of(outcome(binary(&["config", "print", "--json"])).await));
     let of_serve: BTreeSet<&str> =
         printed.iter().filter_map(|option| option["option"].as_str()).collect();
     let page = include_str!("../../../docs/options.md");
@@ -188,28 +187,28 @@ async fn the_options_page_lists_exactly_the_options_of_serve() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shells_complete_commands() {
-    let bash = good(outcome(binary(&["completions", "bash"])).await);
+    let bash = stdout_of(outcome(binary(&["completions", "bash"])).await);
     let mut shell = Command::new("bash");
     shell.args(["--norc", "-s"]).stderr(Stdio::piped());
-    let use_it = "COMP_WORDS=(twostep ses) COMP_CWORD=1\n_twostep twostep ses twostep\n\
+    let complete = "COMP_WORDS=(twostep ses) COMP_CWORD=1\n_twostep twostep ses twostep\n\
                   printf '%s\\n' \"${COMPREPLY[@]}\"\n";
-    let completed = told_on_stdin(shell, &format!("{bash}\n{use_it}")).await;
-    assert_eq!(good(completed), "sessions\n");
+    let completed = outcome_with_stdin(shell, &format!("{bash}\n{complete}")).await;
+    assert_eq!(stdout_of(completed), "sessions\n");
     for shell in ["bash", "zsh", "fish"] {
-        let script = good(outcome(binary(&["completions", shell])).await);
+        let script = stdout_of(outcome(binary(&["completions", shell])).await);
         assert!(script.contains("sessions") && script.contains("twostep"), "{script}");
-        // What the program starts itself by is for nobody else.
+        // The hidden command with which the program starts its sandbox is not offered.
         let words = script.split(|c: char| !c.is_alphanumeric() && c != '_');
         assert!(!words.into_iter().any(|word| word == "__sandbox"), "{script}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_version_is_told_to_people_and_programs() {
+async fn the_version_is_printed_as_text_and_json() {
     let version = env!("CARGO_PKG_VERSION");
-    assert_eq!(good(outcome(binary(&["version"])).await), format!("twostep {version}\n"));
-    let told = good(outcome(binary(&["version", "--json"])).await);
+    assert_eq!(stdout_of(outcome(binary(&["version"])).await), format!("twostep {version}\n"));
+    let printed = stdout_of(outcome(binary(&["version", "--json"])).await);
     let schema = twostep::store::MIGRATIONS.iter().map(|migration| migration.version).max();
     let expected = json!({ "name": "twostep", "version": version, "schema": schema });
-    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), expected);
+    assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), expected);
 }

@@ -4,40 +4,42 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::faulty_proxy::{Front, Habits};
+use super::faulty_proxy::{FaultyProxy, ProxyFaults};
 use crate::support::{TestApp, binary, keys_needed, outcome, replies};
 
-/// What the doctor says of a service behind something with these habits: the status, and the lines.
-async fn look(habits: Habits) -> (Option<i32>, Vec<String>) {
+/// Runs the command against a service behind a proxy with these faults. Returns the exit status and
+/// the printed lines.
+async fn diagnose(faults: ProxyFaults) -> (Option<i32>, Vec<String>) {
     let app = TestApp::start(replies(&[])).await;
-    let front = Front::of(&app, habits).await;
-    look_at(&front.url, &[]).await
+    let proxy = FaultyProxy::of(&app, faults).await;
+    run_doctor(&proxy.url, &[]).await
 }
 
-async fn look_at(url: &str, more: &[&str]) -> (Option<i32>, Vec<String>) {
+/// Runs the command with a URL and options. Returns the exit status and the printed lines.
+async fn run_doctor(url: &str, more: &[&str]) -> (Option<i32>, Vec<String>) {
     let (status, stdout, stderr) =
         outcome(binary(&[&["doctor", "--idle", "2", url], more].concat())).await;
     assert_eq!(stderr, "");
     (status, stdout.lines().map(str::to_owned).collect())
 }
 
-/// What was looked at and found to be less than good, and all that is said to be changed.
-fn bad(lines: &[String]) -> (Vec<&str>, Vec<&str>) {
+/// The checks that did not pass, and all hints.
+fn failures(lines: &[String]) -> (Vec<&str>, Vec<&str>) {
     let (hints, findings): (Vec<&str>, Vec<&str>) =
         lines.iter().map(String::as_str).partition(|line| line.starts_with(' '));
-    let bad = findings.into_iter().filter(|line| !line.starts_with("ok    "));
+    let failures = findings.into_iter().filter(|line| !line.starts_with("ok    "));
     (
-        bad.map(|line| line[..18].trim_end()).collect(),
+        failures.map(|line| line[..18].trim_end()).collect(),
         hints.iter().map(|hint| hint.trim()).collect(),
     )
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_with_nothing_before_it_is_well() {
-    let (status, lines) = look(Habits::default()).await;
-    let about: Vec<&str> = lines.iter().map(|line| line[..18].trim_end()).collect();
+async fn a_service_without_a_proxy_passes_all_checks() {
+    let (status, lines) = diagnose(ProxyFaults::default()).await;
+    let checks: Vec<&str> = lines.iter().map(|line| line[..18].trim_end()).collect();
     assert_eq!(
-        about,
+        checks,
         [
             "ok    reached",
             "ok    TLS",
@@ -56,10 +58,14 @@ async fn a_service_with_nothing_before_it_is_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn buffers_are_noticed_and_the_line_is_that_of_the_proxy_that_names_itself() {
-    let (status, lines) =
-        look(Habits { buffers: true, server: Some("nginx/1.22.1"), ..Habits::default() }).await;
-    let (found, hints) = bad(&lines);
+async fn buffering_is_detected_and_hints_are_for_the_proxy_in_the_server_header() {
+    let (status, lines) = diagnose(ProxyFaults {
+        buffers: true,
+        server: Some("nginx/1.22.1"),
+        ..ProxyFaults::default()
+    })
+    .await;
+    let (found, hints) = failures(&lines);
     let expected = ["fail  first event", "fail  flow", "fail  compression", "fail  disconnect"];
     assert_eq!((status, &found[..]), (Some(1), &expected[..]), "{lines:#?}");
     assert_eq!(hints[..2], ["nginx: proxy_buffering off;"; 2]);
@@ -67,9 +73,10 @@ async fn buffers_are_noticed_and_the_line_is_that_of_the_proxy_that_names_itself
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compression_is_noticed() {
-    let (status, lines) = look(Habits { compresses: true, ..Habits::default() }).await;
-    let (found, hints) = bad(&lines);
+async fn compression_is_detected() {
+    let (status, lines) =
+        diagnose(ProxyFaults { compresses: true, ..ProxyFaults::default() }).await;
+    let (found, hints) = failures(&lines);
     assert_eq!((status, found), (Some(0), vec!["warn  compression"]), "{lines:#?}");
     let names = ["nginx: gzip off;", "Caddy: ", "HAProxy: ", "Traefik: "];
     assert_eq!(hints.len(), 4);
@@ -77,54 +84,56 @@ async fn compression_is_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silence_that_is_taken_for_an_end_is_noticed() {
-    let cuts_after = Some(Duration::from_secs(1));
-    let (status, lines) = look(Habits { cuts_after, ..Habits::default() }).await;
-    let (found, hints) = bad(&lines);
+async fn an_idle_timeout_is_detected() {
+    let idle_timeout = Some(Duration::from_secs(1));
+    let (status, lines) = diagnose(ProxyFaults { idle_timeout, ..ProxyFaults::default() }).await;
+    let (found, hints) = failures(&lines);
     assert_eq!((status, found), (Some(1), vec!["fail  idle"]), "{lines:#?}");
     assert_eq!(hints[0], "nginx: proxy_read_timeout 75s;");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_that_get_lost_are_noticed() {
-    let loses = &["last-event-id", "cache-control"];
-    let (status, lines) = look(Habits { loses, ..Habits::default() }).await;
-    let (found, hints) = bad(&lines);
+async fn dropped_headers_are_detected() {
+    let dropped_headers = &["last-event-id", "cache-control"];
+    let (status, lines) = diagnose(ProxyFaults { dropped_headers, ..ProxyFaults::default() }).await;
+    let (found, hints) = failures(&lines);
     let expected = ["warn  headers", "fail  resume"];
     assert_eq!((status, &found[..]), (Some(1), &expected[..]), "{lines:#?}");
     assert_eq!(hints[0], "nginx: proxy_set_header Last-Event-ID $http_last_event_id;");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_leaves_unheard_is_noticed() {
-    let (status, lines) = look(Habits { listens_on: true, ..Habits::default() }).await;
-    let (found, hints) = bad(&lines);
+async fn an_ignored_disconnect_of_a_client_is_detected() {
+    let (status, lines) =
+        diagnose(ProxyFaults { ignores_disconnects: true, ..ProxyFaults::default() }).await;
+    let (found, hints) = failures(&lines);
     assert_eq!((status, found), (Some(1), vec!["fail  disconnect"]), "{lines:#?}");
     assert_eq!(hints[0], "nginx: proxy_ignore_client_abort off;");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_path_that_the_service_does_not_know_of_leads_nowhere() {
-    let (status, lines) = look(Habits { prefix: "/agent", ..Habits::default() }).await;
-    let (found, _) = bad(&lines);
+async fn a_path_prefix_that_the_service_does_not_know_is_detected() {
+    let (status, lines) =
+        diagnose(ProxyFaults { prefix: "/agent", ..ProxyFaults::default() }).await;
+    let (found, _) = failures(&lines);
     assert_eq!((status, found), (Some(0), vec!["warn  Location"]), "{lines:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_reached_is_told_from_what_lets_nobody_in() {
-    let (status, lines) = look_at("http://127.0.0.1:1", &[]).await;
-    assert_eq!((status, bad(&lines).0), (Some(4), vec!["fail  reached"]), "{lines:?}");
+async fn an_unreachable_service_is_distinguished_from_a_missing_key() {
+    let (status, lines) = run_doctor("http://127.0.0.1:1", &[]).await;
+    assert_eq!((status, failures(&lines).0), (Some(4), vec!["fail  reached"]), "{lines:?}");
 
     let app = TestApp::start_with(replies(&[]), keys_needed()).await;
-    let (status, lines) = look_at(&app.url(""), &[]).await;
-    assert_eq!((status, bad(&lines).0), (Some(1), vec!["fail  reached"]), "{lines:?}");
+    let (status, lines) = run_doctor(&app.url(""), &[]).await;
+    assert_eq!((status, failures(&lines).0), (Some(1), vec!["fail  reached"]), "{lines:?}");
     assert!(lines[0].contains("TWOSTEP_KEY"), "{lines:?}");
-    let elsewhere = look_at(&app.url("/agent"), &[]).await;
-    assert!(elsewhere.1[0].contains("not at this path"), "{elsewhere:?}");
+    let wrong_path = run_doctor(&app.url("/agent"), &[]).await;
+    assert!(wrong_path.1[0].contains("not at this path"), "{wrong_path:?}");
 
     let tenant = twostep::domain::ids::TenantId::DEFAULT;
     let key = app.database.key(tenant, twostep::domain::api_key::Scope::Read).await.reveal();
-    let (status, lines) = look_at(&app.url(""), &["--key", &key, "--json"]).await;
+    let (status, lines) = run_doctor(&app.url(""), &["--key", &key, "--json"]).await;
     let lines: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((status, lines.len()), (Some(0), 10), "{lines:#?}");
     assert!(lines.iter().all(|line| line["level"] == "ok"), "{lines:#?}");

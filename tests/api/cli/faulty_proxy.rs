@@ -1,4 +1,4 @@
-//! Something that stands before a service, as proxies do, and does what they should not.
+//! A reverse proxy in front of a service, with faults that break event streams.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,45 +16,45 @@ use tokio_util::task::TaskTracker;
 
 use crate::support::TestApp;
 
-/// What it does.
+/// The faults of a proxy.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Habits {
-    /// Passes a body on when it has all of it.
+pub(super) struct ProxyFaults {
+    /// Forwards a body only when it is complete.
     pub(super) buffers: bool,
-    /// Says that it compresses what it passes on.
+    /// Adds `Content-Encoding: gzip` to event streams.
     pub(super) compresses: bool,
-    /// Takes so much silence for an end.
-    pub(super) cuts_after: Option<Duration>,
-    /// Headers that it loses, of requests and of answers.
-    pub(super) loses: &'static [&'static str],
-    /// Listens on when its client has left.
-    pub(super) listens_on: bool,
-    /// The path that it takes away.
+    /// Aborts a response after this time without data.
+    pub(super) idle_timeout: Option<Duration>,
+    /// Headers that it removes from requests and responses.
+    pub(super) dropped_headers: &'static [&'static str],
+    /// Reads on from the service after its client has disconnected.
+    pub(super) ignores_disconnects: bool,
+    /// The path prefix that it removes.
     pub(super) prefix: &'static str,
-    /// What it calls itself.
+    /// Its `Server` header.
     pub(super) server: Option<&'static str>,
 }
 
-/// A proxy before a service.
-pub(super) struct Front {
+/// A reverse proxy in front of a service.
+pub(super) struct FaultyProxy {
     pub(super) url: String,
     _stop: DropGuard,
 }
 
-struct Behind {
-    habits: Habits,
+struct ProxyState {
+    faults: ProxyFaults,
     url: String,
     client: Client,
     tasks: TaskTracker,
 }
 
-impl Front {
-    pub(super) async fn of(app: &TestApp, habits: Habits) -> Self {
+impl FaultyProxy {
+    pub(super) async fn of(app: &TestApp, faults: ProxyFaults) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}{}/", listener.local_addr().unwrap(), habits.prefix);
+        let url = format!("http://{}{}/", listener.local_addr().unwrap(), faults.prefix);
         let client = Client::builder().no_proxy().build().unwrap();
-        let behind = Behind { habits, url: app.url(""), client, tasks: TaskTracker::new() };
-        let router = Router::new().fallback(pass).with_state(Arc::new(behind));
+        let state = ProxyState { faults, url: app.url(""), client, tasks: TaskTracker::new() };
+        let router = Router::new().fallback(forward).with_state(Arc::new(state));
         let stop = CancellationToken::new();
         let serve = async move { axum::serve(listener, router).await.unwrap() };
         TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(serve));
@@ -62,53 +62,53 @@ impl Front {
     }
 }
 
-async fn pass(State(behind): State<Arc<Behind>>, request: Request) -> Response {
-    let habits = &behind.habits;
+async fn forward(State(state): State<Arc<ProxyState>>, request: Request) -> Response {
+    let faults = &state.faults;
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().unwrap().as_str();
-    let url = format!("{}{}", behind.url, path.strip_prefix(habits.prefix).unwrap());
+    let url = format!("{}{}", state.url, path.strip_prefix(faults.prefix).unwrap());
     let mut headers = parts.headers;
-    for name in ["host", "content-length"].iter().chain(habits.loses) {
+    for name in ["host", "content-length"].iter().chain(faults.dropped_headers) {
         headers.remove(*name);
     }
     let body = to_bytes(body, usize::MAX).await.unwrap();
-    let sent = behind.client.request(parts.method, url).headers(headers).body(body).send().await;
-    let answer = sent.unwrap();
-    let (status, mut headers) = (answer.status(), answer.headers().clone());
-    for name in ["transfer-encoding", "content-length"].iter().chain(habits.loses) {
+    let response = state.client.request(parts.method, url).headers(headers).body(body).send().await;
+    let response = response.unwrap();
+    let (status, mut headers) = (response.status(), response.headers().clone());
+    for name in ["transfer-encoding", "content-length"].iter().chain(faults.dropped_headers) {
         headers.remove(*name);
     }
-    if habits.compresses && headers["content-type"] == "text/event-stream" {
+    if faults.compresses && headers["content-type"] == "text/event-stream" {
         headers.insert("content-encoding", "gzip".parse().unwrap());
     }
-    if let Some(name) = habits.server {
+    if let Some(name) = faults.server {
         headers.insert("server", name.parse().unwrap());
     }
-    (status, headers, behind.body(answer).await).into_response()
+    (status, headers, state.body(response).await).into_response()
 }
 
-impl Behind {
-    async fn body(&self, answer: reqwest::Response) -> Body {
-        let habits = self.habits.clone();
-        if habits.buffers {
-            return Body::from(answer.bytes().await.unwrap());
+impl ProxyState {
+    async fn body(&self, response: reqwest::Response) -> Body {
+        let faults = self.faults.clone();
+        if faults.buffers {
+            return Body::from(response.bytes().await.unwrap());
         }
-        let mut pieces = answer.bytes_stream();
-        if habits.listens_on {
+        let mut chunks = response.bytes_stream();
+        if faults.ignores_disconnects {
             let (sender, mut receiver) = unbounded_channel();
             self.tasks.spawn(async move {
-                while let Some(piece) = pieces.next().await {
-                    let _ = sender.send(piece);
+                while let Some(chunk) = chunks.next().await {
+                    let _ = sender.send(chunk);
                 }
             });
             let next = futures::stream::poll_fn(move |context| receiver.poll_recv(context));
             return Body::from_stream(next);
         }
-        let Some(patience) = habits.cuts_after else { return Body::from_stream(pieces) };
-        Body::from_stream(futures::stream::unfold(pieces, move |mut pieces| async move {
-            match tokio::time::timeout(patience, pieces.next()).await {
-                Ok(piece) => Some((piece?.map_err(std::io::Error::other), pieces)),
-                Err(late) => Some((Err(std::io::Error::other(late)), pieces)),
+        let Some(idle_timeout) = faults.idle_timeout else { return Body::from_stream(chunks) };
+        Body::from_stream(futures::stream::unfold(chunks, move |mut chunks| async move {
+            match tokio::time::timeout(idle_timeout, chunks.next()).await {
+                Ok(chunk) => Some((chunk?.map_err(std::io::Error::other), chunks)),
+                Err(elapsed) => Some((Err(std::io::Error::other(elapsed)), chunks)),
             }
         }))
     }

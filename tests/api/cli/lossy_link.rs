@@ -1,4 +1,4 @@
-//! A way to a service on which things get lost.
+//! A TCP connection to a service that loses responses and breaks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,126 +11,126 @@ use tokio_util::task::TaskTracker;
 
 use crate::support::TestApp;
 
-/// A way to a service, which can be broken.
-pub(super) struct Way {
+/// A TCP forwarder to a service, with faults.
+pub(super) struct LossyLink {
     pub(super) url: String,
-    trouble: Arc<Trouble>,
+    faults: Arc<LinkFaults>,
     _stop: DropGuard,
 }
 
 #[derive(Default)]
-struct Trouble {
-    /// Whether the answer to the next post of a message is to be lost, with its connection.
-    loses_answer: AtomicBool,
-    /// Whether nothing passes any more.
+struct LinkFaults {
+    /// The connection of the next posted message is closed without its response.
+    loses_response: AtomicBool,
+    /// No traffic is forwarded.
     is_silent: AtomicBool,
-    /// Behind which words of the service its connection breaks, one after the other.
+    /// The texts of the service after which its connection breaks, in reverse order.
     breaks: Mutex<Vec<String>>,
 }
 
-impl Way {
+impl LossyLink {
     pub(super) async fn to(app: &TestApp) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (trouble, stop) = (Arc::new(Trouble::default()), CancellationToken::new());
-        let (address, ours) = (app.address, Arc::clone(&trouble));
-        let links = TaskTracker::new();
+        let (faults, stop) = (Arc::new(LinkFaults::default()), CancellationToken::new());
+        let (address, shared) = (app.address, Arc::clone(&faults));
+        let connections = TaskTracker::new();
         TaskTracker::new().spawn(stop.clone().run_until_cancelled_owned(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(address).await.unwrap();
-                links.spawn(join(client, server, Arc::clone(&ours)));
+                connections.spawn(relay(client, server, Arc::clone(&shared)));
             }
         }));
-        Self { url, trouble, _stop: stop.drop_guard() }
+        Self { url, faults, _stop: stop.drop_guard() }
     }
 
-    /// Breaks the connection on which the service says this, right behind it; then the one on
-    /// which it says the next, and so on.
-    pub(super) fn break_behind(&self, words: &[&str]) {
-        let words = words.iter().rev().map(|word| (*word).to_owned());
-        *self.trouble.breaks.lock().unwrap() = words.collect();
+    /// Breaks the connection right after the service has sent the first text, then the connection
+    /// on which it sends the second text, and so on.
+    pub(super) fn break_after(&self, texts: &[&str]) {
+        let texts = texts.iter().rev().map(|text| (*text).to_owned());
+        *self.faults.breaks.lock().unwrap() = texts.collect();
     }
 
-    /// What has not been said yet of that.
-    pub(super) fn unbroken(&self) -> Vec<String> {
-        self.trouble.breaks.lock().unwrap().clone()
+    /// The texts of [`Self::break_after`] that the service has not sent yet.
+    pub(super) fn remaining_breaks(&self) -> Vec<String> {
+        self.faults.breaks.lock().unwrap().clone()
     }
 
-    /// Loses the answer to the next post of a message.
-    pub(super) fn lose_answer(&self) {
-        self.trouble.loses_answer.store(true, Ordering::SeqCst);
+    /// Loses the response to the next posted message.
+    pub(super) fn lose_response(&self) {
+        self.faults.loses_response.store(true, Ordering::SeqCst);
     }
 
-    /// Whether that was lost.
-    pub(super) fn has_lost(&self) -> bool {
-        !self.trouble.loses_answer.load(Ordering::SeqCst)
+    /// Reports whether a response was lost.
+    pub(super) fn has_lost_response(&self) -> bool {
+        !self.faults.loses_response.load(Ordering::SeqCst)
     }
 
-    /// Passes nothing on any more, and closes nothing.
+    /// Stops forwarding traffic, and keeps all connections open.
     pub(super) fn drop_traffic(&self) {
-        self.trouble.is_silent.store(true, Ordering::SeqCst);
+        self.faults.is_silent.store(true, Ordering::SeqCst);
     }
 }
 
-impl Trouble {
-    /// How much of what the service says gets through, if the connection breaks there.
-    fn breaks_at(&self, piece: &[u8]) -> Option<usize> {
+impl LinkFaults {
+    /// If the connection breaks in this chunk, the number of bytes that are forwarded before.
+    fn breaks_at(&self, chunk: &[u8]) -> Option<usize> {
         let mut breaks = self.breaks.lock().unwrap();
-        let word = breaks.last()?.as_bytes();
-        let at = piece.windows(word.len()).position(|window| window == word)? + word.len();
+        let text = breaks.last()?.as_bytes();
+        let at = chunk.windows(text.len()).position(|window| window == text)? + text.len();
         breaks.pop();
         Some(at)
     }
 }
 
-async fn join(client: TcpStream, server: TcpStream, trouble: Arc<Trouble>) {
+async fn relay(client: TcpStream, server: TcpStream, faults: Arc<LinkFaults>) {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let is_losing = AtomicBool::new(false);
     tokio::select! {
-        () = ask(from_client, to_server, &trouble, &is_losing) => {}
-        () = answer(from_server, to_client, &trouble, &is_losing) => {}
+        () = forward_requests(from_client, to_server, &faults, &is_losing) => {}
+        () = forward_responses(from_server, to_client, &faults, &is_losing) => {}
     }
 }
 
-async fn ask(
+async fn forward_requests(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    trouble: &Trouble,
+    faults: &LinkFaults,
     is_losing: &AtomicBool,
 ) {
-    let mut piece = vec![0; 16 * 1024];
-    while let Ok(read @ 1..) = from.read(&mut piece).await {
-        let text = String::from_utf8_lossy(&piece[..read]);
+    let mut chunk = vec![0; 16 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut chunk).await {
+        let text = String::from_utf8_lossy(&chunk[..read]);
         if text.starts_with("POST") && text.contains("/messages ") {
-            is_losing.store(trouble.loses_answer.swap(false, Ordering::SeqCst), Ordering::SeqCst);
+            is_losing.store(faults.loses_response.swap(false, Ordering::SeqCst), Ordering::SeqCst);
         }
-        if trouble.is_silent.load(Ordering::SeqCst) {
+        if faults.is_silent.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
-        if to.write_all(&piece[..read]).await.is_err() {
+        if to.write_all(&chunk[..read]).await.is_err() {
             return;
         }
     }
 }
 
-async fn answer(
+async fn forward_responses(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    trouble: &Trouble,
+    faults: &LinkFaults,
     is_losing: &AtomicBool,
 ) {
-    let mut piece = vec![0; 16 * 1024];
-    while let Ok(read @ 1..) = from.read(&mut piece).await {
-        if trouble.is_silent.load(Ordering::SeqCst) {
+    let mut chunk = vec![0; 16 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut chunk).await {
+        if faults.is_silent.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
         if is_losing.load(Ordering::SeqCst) {
             return;
         }
-        let breaks_at = trouble.breaks_at(&piece[..read]);
-        let passed = to.write_all(&piece[..breaks_at.unwrap_or(read)]).await;
-        if passed.is_err() || breaks_at.is_some() {
+        let breaks_at = faults.breaks_at(&chunk[..read]);
+        let forwarded = to.write_all(&chunk[..breaks_at.unwrap_or(read)]).await;
+        if forwarded.is_err() || breaks_at.is_some() {
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! What commands take and say, and whoever reads of it only as much as they like.
+//! Arguments of commands, and readers that close the pipe early.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,34 +9,34 @@ use tokio::time::timeout;
 use crate::support::{TestApp, binary, outcome, replies};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_whose_reader_has_read_enough_ends_quietly() {
+async fn a_command_whose_reader_closes_the_pipe_exits_without_an_error() {
     let mut command = binary(&["openapi"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_exact(&mut [0; 100]).await.unwrap();
     drop(stdout);
-    let ended = timeout(Duration::from_secs(30), child.wait_with_output());
-    let output = ended.await.expect("the command did not end").unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), said.as_str()), (Some(0), ""));
+    let exited = timeout(Duration::from_secs(30), child.wait_with_output());
+    let output = exited.await.expect("the command did not exit").unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_options_of_budgets_stand_before_the_action_or_behind_it() {
+async fn the_options_of_budget_may_precede_or_follow_the_action() {
     let app = TestApp::start(replies(&[])).await;
     let url = app.database.url();
-    let options = ["--tenant", "nobody", "--database-url", &url];
+    let options = ["--tenant", "missing", "--database-url", &url];
     let expected =
-        (Some(1), String::new(), "twostep: tenant \"nobody\" does not exist\n".to_owned());
+        (Some(1), String::new(), "twostep: tenant \"missing\" does not exist\n".to_owned());
     for args in [[&["budget"], &options[..], &["list"]], [&["budget"], &["list"], &options[..]]] {
         assert_eq!(outcome(binary(&args.concat())).await, expected, "{args:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_of_nothing_is_told_what_it_may_be_of() {
-    let (status, _, said) = outcome(binary(&["budget", "set", "day"])).await;
+async fn a_budget_without_a_limit_is_refused_with_the_usage() {
+    let (status, _, stderr) = outcome(binary(&["budget", "set", "day"])).await;
     assert_eq!(status, Some(2));
-    assert!(said.contains("<--tokens <TOKENS>|--cost <COST>> <PERIOD>"), "{said}");
+    assert!(stderr.contains("<--tokens <TOKENS>|--cost <COST>> <PERIOD>"), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! A person at a terminal. `script`, which every system has, gives the terminal.
+//! A terminal with a user. The program `script` provides the pseudo-terminal.
 
 use std::process::Stdio;
 
@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::PATIENCE;
+use super::COMMAND_TIMEOUT;
 use crate::support::{PROGRAM, TestApp, binary};
 
 /// A command that runs on a terminal.
@@ -14,10 +14,10 @@ pub(super) struct Terminal {
     child: Child,
     keyboard: ChildStdin,
     screen: ChildStdout,
-    /// All that was on the screen, what was typed included.
-    pub(super) seen: String,
-    /// How much of it was looked at.
-    read: usize,
+    /// All output so far, with the echo of the typed keys.
+    pub(super) output: String,
+    /// The end of the last match of [`Self::wait_for`] in `output`.
+    matched: usize,
 }
 
 impl Terminal {
@@ -26,42 +26,42 @@ impl Terminal {
         Self::at(&app.url(""), args)
     }
 
-    /// The same of the service at this URL.
+    /// Starts the program against the service at this URL.
     pub(super) fn at(server: &str, args: &[&str]) -> Self {
         let words: Vec<String> =
             [&[PROGRAM], args].concat().iter().map(|word| quoted(word)).collect();
         let mut command = Command::new("script");
-        // Its variables are those of every command that a test starts.
+        // The program gets the variables of every command that a test starts.
         command.env_clear();
         for (name, value) in binary(&[]).as_std().get_envs() {
             command.env(name, value.unwrap_or_default());
         }
-        // A shell that stays would die of the Ctrl-C that is meant for the program.
+        // With `exec`, no shell remains that would exit on the Ctrl-C for the program.
         let line = format!("exec {}", words.join(" "));
         command.args(["-qefc", &line, "/dev/null"]).env("TWOSTEP_SERVER", server);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         let (keyboard, screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { child, keyboard, screen, seen: String::new(), read: 0 }
+        Self { child, keyboard, screen, output: String::new(), matched: 0 }
     }
 
-    /// Waits until this is on the screen, behind what was waited for before.
-    pub(super) async fn until(&mut self, text: &str) {
+    /// Waits for this text in the output after the previous match.
+    pub(super) async fn wait_for(&mut self, text: &str) {
         loop {
-            if let Some(at) = self.seen[self.read..].find(text) {
-                self.read += at + text.len();
+            if let Some(at) = self.output[self.matched..].find(text) {
+                self.matched += at + text.len();
                 return;
             }
-            assert!(self.see_more().await, "there was no {text:?}: {}", self.seen);
+            assert!(self.read_more().await, "the output has no {text:?}: {}", self.output);
         }
     }
 
-    async fn see_more(&mut self) -> bool {
-        let mut piece = [0; 4096];
-        let read = timeout(PATIENCE, self.screen.read(&mut piece)).await;
-        let read = read.unwrap_or_else(|_| panic!("nothing more came: {}", self.seen)).unwrap_or(0);
-        // Nothing in these tests is cut where it would matter.
-        self.seen.push_str(&String::from_utf8_lossy(&piece[..read]));
+    async fn read_more(&mut self) -> bool {
+        let mut chunk = [0; 4096];
+        let read = timeout(COMMAND_TIMEOUT, self.screen.read(&mut chunk)).await;
+        let read = read.unwrap_or_else(|_| panic!("no more output: {}", self.output)).unwrap_or(0);
+        // A character that is split between two chunks is lost; the tests do not depend on one.
+        self.output.push_str(&String::from_utf8_lossy(&chunk[..read]));
         read > 0
     }
 
@@ -76,11 +76,14 @@ impl Terminal {
         self.press("\u{3}").await;
     }
 
-    /// Waits for the end: the status, and all that was on the screen.
-    pub(super) async fn end(mut self) -> (Option<i32>, String) {
-        while self.see_more().await {}
-        let status = timeout(PATIENCE, self.child.wait()).await.expect("it did not end").unwrap();
-        (status.code(), self.seen)
+    /// Waits until the program exits, and returns its status and all output.
+    pub(super) async fn exit(mut self) -> (Option<i32>, String) {
+        while self.read_more().await {}
+        let status = timeout(COMMAND_TIMEOUT, self.child.wait())
+            .await
+            .expect("the program did not exit")
+            .unwrap();
+        (status.code(), self.output)
     }
 }
 
