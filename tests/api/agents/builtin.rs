@@ -1,4 +1,4 @@
-//! The agents of the service itself.
+//! Built-in agents.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ Lesson 5: Servers
 A server offers tools, and a chatbot makes use of them.
 ";
 
-async fn course_desk(script: Value) -> TestApp {
+/// A service with one course.
+async fn app_with_course(script: Value) -> TestApp {
     let database = database().await;
     let course = Course::read(COURSE, Form::Text).unwrap();
     let passages = course.passages().unwrap();
@@ -38,18 +39,18 @@ async fn tools_of(app: &TestApp, agent: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_course_agent_looks_things_up_twice_and_then_has_to_answer() {
+async fn the_course_agent_answers_after_at_most_two_rounds_of_tools() {
     let outline = calls_as(&[("toolu_1", "get_course_outline", json!({ "course_name": "mcp" }))]);
     let query = json!({ "query": "{{result.0/lessons/0/title}}" });
     let search = calls_as(&[("toolu_2", "search_course_content", query.clone())]);
     let mut third = calls_as(&[("toolu_3", "search_course_content", query)]);
     third["when_forbidden"] = "The lesson on servers.".into();
-    let app = course_desk(replies(&[outline, search, third])).await;
+    let app = app_with_course(replies(&[outline, search, third])).await;
     let session = app.session_with(json!({ "agent": "course" })).await;
     let run = session.ask("Which lesson is about servers?").await;
     assert_eq!(run["output_text"], "The lesson on servers.");
     assert_eq!((&run["limited"], &run["limited_by"]), (&json!(true), &json!("rounds")));
-    assert_eq!(run["tool_log"].as_array().unwrap().len(), 2, "the third is never made");
+    assert_eq!(run["tool_log"].as_array().unwrap().len(), 2, "the third call is not executed");
     let lesson = "MCP: Apps with Context - Lesson 5: Servers";
     assert_eq!(run["sources"][1], json!({ "title": lesson, "url": "https://example.com/mcp" }));
     let upstream = app.upstream();
@@ -60,13 +61,13 @@ async fn the_course_agent_looks_things_up_twice_and_then_has_to_answer() {
     assert_eq!(names, ["search_course_content", "get_course_outline"]);
     assert_eq!(last["tool_choice"], json!({ "type": "none" }));
     assert!(last["system"][0]["text"].as_str().unwrap().contains("two rounds of look-ups"));
-    // A request may give it more.
+    // A request may raise the limit.
     let session = app.session_with(json!({ "agent": "course", "limits": { "rounds": 5 } })).await;
     assert_eq!(session.read().await["limits"], json!({ "rounds": 5 }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_researcher_answers_in_json() {
+async fn the_researcher_answers_in_json() {
     let answer = json!({
         "answer": "In 1952.",
         "findings": [{ "fact": "A-0 ran in 1952.", "source_urls": [] }],
@@ -94,7 +95,7 @@ async fn a_researcher_answers_in_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_operator_has_not_enabled_is_left_out_and_said() {
+async fn tools_that_the_operator_has_not_enabled_are_left_out_and_listed() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let files = json!([
         "LS",
@@ -114,7 +115,11 @@ async fn what_the_operator_has_not_enabled_is_left_out_and_said() {
     let coder = agent(&app, "/coder").await;
     let expected = json!(["Bash", "WebFetch", "WebSearch"]);
     assert_eq!(left_out(&coder), expected);
-    assert_eq!(coder["profile"]["tools"].as_array().unwrap().len(), 14, "all that it could use");
+    assert_eq!(
+        coder["profile"]["tools"].as_array().unwrap().len(),
+        14,
+        "the profile lists all tools"
+    );
     assert_eq!(tools_of(&app, "weather").await, json!(["get_time"]));
     assert_eq!(
         tools_of(&app, "researcher").await,
@@ -125,15 +130,15 @@ async fn what_the_operator_has_not_enabled_is_left_out_and_said() {
         json!(["read_file", "write_file", "list_files", "get_time"])
     );
     assert_eq!(agent(&app, "/course").await.get("tools_left_out"), None);
-    // A request that names one relies on it.
+    // A request that names such a tool is refused.
     let body = json!({ "agent": "coder", "tools": ["Bash"] });
     assert_eq!(refused(&app, body).await["pointer"], "/tools");
     app.session_with(json!({ "agent": "coder" })).await.ask("Are you there?").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_operator_has_enabled_is_there() {
-    // A second test of the same process finds it installed.
+async fn tools_that_the_operator_has_enabled_are_included() {
+    // Fails if another test of this process has installed a provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url: Url = "http://127.0.0.1:9/".parse().unwrap();
     let search = Search::new(SearchProvider::Searxng(url.clone())).unwrap();
@@ -150,9 +155,8 @@ async fn what_the_operator_has_enabled_is_there() {
     assert!(researcher.as_array().unwrap().contains(&json!("web_search")), "{researcher}");
 }
 
-/// The model's side may have the tool of that name.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_of_the_models_side_is_as_good() {
+async fn a_server_tool_of_the_same_name_counts_as_enabled() {
     let server_tools = vec!["web_search".parse().unwrap()];
     let model_rules = ModelRules { server_tools, ..ModelRules::default() };
     let app = TestApp::start_with(replies(&[]), Setup { model_rules, ..Setup::default() }).await;
@@ -161,30 +165,30 @@ async fn a_tool_of_the_models_side_is_as_good() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_takes_the_name_of_an_agent_that_all_have() {
+async fn tenants_cannot_use_the_name_of_a_built_in_agent() {
     let app = TestApp::start(replies(&[])).await;
-    let told =
+    let conflict =
         problem(app.put("coder", &json!({})).send().await.unwrap(), 409, "agent_name_taken").await;
     let detail =
         "coder is an agent of the service itself, which tenants can neither change nor hide";
-    assert_eq!(told["detail"], detail);
+    assert_eq!(conflict["detail"], detail);
     let delete = app.client.delete(app.url("/v1/agents/coder")).send().await.unwrap();
     problem(delete, 409, "agent_name_taken").await;
 }
 
-/// A later version of the service, or the operator, may come to have an agent of the name.
+/// An update of the service or a file of the operator may add an agent with the name of a tenant's
+/// agent.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_had_a_name_first_keeps_it() {
+async fn an_existing_agent_of_a_tenant_hides_a_later_shared_agent() {
     let app = TestApp::start(replies(&[])).await;
-    let earlier =
-        "INSERT INTO agents (tenant_id, name, version) SELECT id, 'coder', 2 FROM tenants";
-    sqlx::query(earlier).execute(&app.database.pool(1)).await.unwrap();
-    let earlier = "INSERT INTO agent_versions (tenant_id, name, version, profile)
+    let insert = "INSERT INTO agents (tenant_id, name, version) SELECT id, 'coder', 2 FROM tenants";
+    sqlx::query(insert).execute(&app.database.pool(1)).await.unwrap();
+    let insert = "INSERT INTO agent_versions (tenant_id, name, version, profile)
                    SELECT id, 'coder', 2, '{\"system\": \"Ours.\"}' FROM tenants";
-    sqlx::query(earlier).execute(&app.database.pool(1)).await.unwrap();
+    sqlx::query(insert).execute(&app.database.pool(1)).await.unwrap();
     let session = app.session_with(json!({ "agent": "coder" })).await.read().await;
     assert_eq!((&session["system"], &session["agent"]["version"]), (&json!("Ours."), &json!(2)));
-    // Its versions are not mixed with those of the other.
+    // The versions of the hidden agent cannot be selected.
     let message = "is coder@1, but there is no such agent";
     assert_eq!(refused(&app, json!({ "agent": "coder@1" })).await["message"], message);
     assert_eq!(super::put(&app, "coder", json!({})).await, 3);

@@ -1,4 +1,4 @@
-//! Agents: how they are kept, who has them, and what sessions are that are made as one.
+//! Agents: versions, access by tenants, and sessions that are created with an agent.
 
 mod builtin;
 mod operator_files;
@@ -16,7 +16,7 @@ impl TestApp {
     }
 }
 
-/// Makes an agent, or its next version, and gives its version.
+/// Creates an agent or its next version, and returns the version.
 async fn put(app: &TestApp, name: &str, profile: Value) -> i64 {
     let response = app.put(name, &profile).send().await.unwrap();
     assert!(response.status().is_success(), "{}", response.text().await.unwrap());
@@ -33,7 +33,7 @@ async fn agent(app: &TestApp, path: &str) -> Value {
     response.json().await.unwrap()
 }
 
-/// What is wrong with a session of this body.
+/// Asserts that a session with this body is refused with one error, and returns the error.
 async fn refused(app: &TestApp, body: Value) -> Value {
     let response = app.post("/v1/sessions").json(&body).send().await.unwrap();
     let problem = crate::support::problem(response, 422, "validation_failed").await;
@@ -42,7 +42,7 @@ async fn refused(app: &TestApp, body: Value) -> Value {
     errors[0].take()
 }
 
-/// An error at the member that names the agent.
+/// An error of the member `agent`.
 fn at_agent(message: &str) -> Value {
     json!({ "pointer": "/agent", "message": message })
 }

@@ -1,4 +1,4 @@
-//! Agents of the operator, from files.
+//! Agents of the operator, which are read from files.
 
 use std::fs;
 
@@ -21,13 +21,13 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_tenants_have_the_operators_agents_and_none_can_change_them() {
+async fn tenants_can_use_and_cannot_change_the_agents_of_the_operator() {
     let desk = r#"{ "version": 4, "description": "The desk.", "tools": ["get_time"] }"#;
     let files = folder(&[
         ("desk.json", desk),
         ("desk.md", "You are the desk.\n"),
-        // In the place of the one of the service itself.
-        ("coder.json", r#"{ "system": "You code as we do.", "tools": ["Read"] }"#),
+        // Replaces the built-in agent of this name.
+        ("coder.json", r#"{ "system": "Follow our conventions.", "tools": ["Read"] }"#),
     ]);
     let agents = OperatorAgents::read(files.path()).unwrap();
     let app = TestApp::start_with(replies(&[]), Setup { agents, ..Setup::default() }).await;
@@ -48,7 +48,7 @@ async fn all_tenants_have_the_operators_agents_and_none_can_change_them() {
     let session = app.session_with(json!({ "agent": "coder" })).await.read().await;
     assert_eq!(session["tools"], json!(["Read"]));
     let page = agent(&app, "").await;
-    let told: Vec<(&str, &str)> = page["data"]
+    let names_and_sources: Vec<(&str, &str)> = page["data"]
         .as_array()
         .unwrap()
         .iter()
@@ -62,15 +62,15 @@ async fn all_tenants_have_the_operators_agents_and_none_can_change_them() {
         ("researcher", "builtin"),
         ("weather", "builtin"),
     ];
-    assert_eq!(told, expected);
-    let told = app.put("desk", &json!({})).send().await.unwrap();
-    let told = problem(told, 409, "agent_name_taken").await;
+    assert_eq!(names_and_sources, expected);
+    let response = app.put("desk", &json!({})).send().await.unwrap();
+    let conflict = problem(response, 409, "agent_name_taken").await;
     let detail = "desk is an agent of the operator, which tenants can neither change nor hide";
-    assert_eq!(told["detail"], detail);
+    assert_eq!(conflict["detail"], detail);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_program_has_the_agents_of_its_folder() {
+async fn the_program_reads_the_agents_of_its_folder() {
     let (database, files) = (database().await, folder(&[("desk.json", r#"{"system": "Hello."}"#)]));
     let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0", "--agents"]);
     command.arg(files.path()).env("DATABASE_URL", database.url());
@@ -86,9 +86,9 @@ async fn the_program_has_the_agents_of_its_folder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_whose_agents_cannot_be_used_does_not_start_and_says_why() {
+async fn a_program_with_an_invalid_agent_does_not_start_and_states_the_cause() {
     let database = database().await;
-    for (json, why) in [
+    for (json, cause) in [
         (r#"{"colour": 1}"#, "desk.json is not valid: /colour unknown field `colour`"),
         (
             r#"{"tools": ["read_file", "Bash"]}"#,
@@ -108,6 +108,6 @@ async fn a_program_whose_agents_cannot_be_used_does_not_start_and_says_why() {
         command.arg(files.path()).env("DATABASE_URL", database.url());
         let (status, stdout, stderr) = outcome(command).await;
         assert_eq!((status, stdout.as_str()), (Some(1), ""));
-        assert!(stderr.contains(why), "{stderr}");
+        assert!(stderr.contains(cause), "{stderr}");
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions that are made as an agent.
+//! Sessions that are created with an agent.
 
 use serde_json::{Value, json};
 use twostep::tools::policy::OperatorPolicy;
@@ -6,13 +6,13 @@ use twostep::tools::policy::OperatorPolicy;
 use super::{at_agent, put, refused};
 use crate::support::{Setup, TestApp, problem, replies, says};
 
-/// Members of a session.
-fn of(session: &Value, members: &[&str]) -> Vec<Value> {
+/// The values of these members of a session.
+fn values(session: &Value, members: &[&str]) -> Vec<Value> {
     members.iter().map(|member| session[*member].clone()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_as_its_agent_says_and_later_versions_do_not_reach_it() {
+async fn a_session_has_the_settings_of_its_agent_and_later_versions_do_not_change_it() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let one = json!({ "system": "You are one.", "tools": ["get_time"], "max_tokens": 500 });
     assert_eq!(put(&app, "desk", one).await, 1);
@@ -24,31 +24,32 @@ async fn a_session_is_as_its_agent_says_and_later_versions_do_not_reach_it() {
     let again = app.session_with(json!({ "agent": "desk@1" })).await;
 
     let members = ["agent", "system", "tools", "max_tokens", "stop_sequences"];
-    let was = json!([{ "name": "desk", "version": 1 }, "You are one.", ["get_time"], 500, []]);
-    let is =
+    let version_1 =
+        json!([{ "name": "desk", "version": 1 }, "You are one.", ["get_time"], 500, []]);
+    let version_2 =
         json!([{ "name": "desk", "version": 2 }, "You are two.", ["read_file"], 1000, ["END"]]);
-    assert_eq!(json!(of(&first.read().await, &members)), was);
-    assert_eq!(json!(of(&again.read().await, &members)), was);
-    assert_eq!(json!(of(&second.read().await, &members)), is);
+    assert_eq!(json!(values(&first.read().await, &members)), version_1);
+    assert_eq!(json!(values(&again.read().await, &members)), version_1);
+    assert_eq!(json!(values(&second.read().await, &members)), version_2);
     for (session, system) in [(&first, "You are one."), (&second, "You are two.")] {
         session.ask(&format!("Say yes, {system}")).await;
         let upstream = app.upstream();
         let sent = upstream.body(upstream.len() - 1);
         assert_eq!(sent["system"][0]["text"], system);
     }
-    // A fork is what its source is.
+    // A fork has the settings of its source.
     let fork: Value = app.post(&first.path("/forks")).send().await.unwrap().json().await.unwrap();
-    assert_eq!(json!(of(&fork, &members)), was);
+    assert_eq!(json!(values(&fork, &members)), version_1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_request_says_wins_over_the_agent_and_the_agent_over_the_operator() {
+async fn settings_of_the_request_override_the_agent_and_the_agent_overrides_the_operator() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     put(
         &app,
         "desk",
         json!({
-            "model": "claude-opus-5-5", "max_tokens": 500, "system": "Theirs.",
+            "model": "claude-opus-5-5", "max_tokens": 500, "system": "Of the agent.",
             "tools": ["get_time"], "stop_sequences": ["END"], "effort": "low",
             "limits": { "rounds": 2, "seconds": 60 }, "budget": { "tokens": 1_000_000 },
             "permission_mode": "plan",
@@ -59,8 +60,8 @@ async fn what_the_request_says_wins_over_the_agent_and_the_agent_over_the_operat
     .await;
     let session = app
         .session_with(json!({
-            "agent": "desk", "title": "Mine", "system": "Mine.", "stop_sequences": [],
-            "limits": { "rounds": 7 }, "context": { "compact_at": 0 }, "permissions": [],
+            "agent": "desk", "title": "Of the request", "system": "Of the request.",
+            "stop_sequences": [], "limits": { "rounds": 7 }, "context": { "compact_at": 0 }, "permissions": [],
         }))
         .await;
     let members = [
@@ -78,19 +79,19 @@ async fn what_the_request_says_wins_over_the_agent_and_the_agent_over_the_operat
         "context",
     ];
     let expected = json!([
-        "Mine", "claude-opus-5-5", 500, "Mine.", ["get_time"], [], "low",
+        "Of the request", "claude-opus-5-5", 500, "Of the request.", ["get_time"], [], "low",
         { "rounds": 7, "seconds": 60 }, { "tokens": 1_000_000 }, "plan", [],
         { "compact_instructions": "Be brief." },
     ]);
-    assert_eq!(json!(of(&session.read().await, &members)), expected);
+    assert_eq!(json!(values(&session.read().await, &members)), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_is_not_there_is_named() {
+async fn a_missing_agent_is_named() {
     let app = TestApp::start(replies(&[])).await;
     put(&app, "desk", json!({})).await;
     for (agent, message) in [
-        ("nobody", "is nobody, but there is no such agent"),
+        ("painter", "is painter, but there is no such agent"),
         ("desk@2", "is desk@2, but there is no such agent"),
         ("coder@2", "is coder@2, but there is no such agent"),
         ("desk@0", "\"0\" is not a version: versions are counted from 1"),
@@ -102,23 +103,24 @@ async fn an_agent_that_is_not_there_is_named() {
     assert_eq!(refused(&app, json!({ "agent": 7 })).await["pointer"], "/agent");
     let session = app.session_with(json!({ "agent": null })).await;
     assert_eq!(session.read().await.get("agent"), None);
-    // It is pinned with the rest.
+    // The agent is pinned.
     let change = app.client.patch(app.url(&session.path(""))).json(&json!({ "agent": "desk" }));
-    let told = problem(change.send().await.unwrap(), 422, "validation_failed").await;
+    let refused = problem(change.send().await.unwrap(), 422, "validation_failed").await;
     let pinned = "is pinned when the session is created, and cannot be changed";
-    assert_eq!(told["errors"], json!([at_agent(pinned)]));
+    assert_eq!(refused["errors"], json!([at_agent(pinned)]));
 }
 
-/// What the agent asked for when that was fine may not be so when a session is made as it.
+/// A profile may become invalid after it was stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_is_said_of_the_agent_or_of_the_request_whoever_has_said_it() {
+async fn an_error_names_the_source_of_the_invalid_setting() {
     let app = TestApp::start(replies(&[])).await;
     put(&app, "desk", json!({ "tools": ["get_time"], "limits": { "rounds": 2 } })).await;
-    let spoil = "UPDATE agent_versions SET profile = '{\"tools\": [\"gone\"], \
+    let make_invalid = "UPDATE agent_versions SET profile = '{\"tools\": [\"gone\"], \
                  \"limits\": {\"rounds\": 2, \"cost\": 5}, \"permissions\": \
                  [{\"tool\": \"a;b\\u200b\", \"decision\": \"deny\"}]}'";
-    sqlx::query(spoil).execute(&app.database.pool(1)).await.unwrap();
-    let of_agent = |place: &str, what: &str| at_agent(&format!("is desk@1, whose {place} {what}"));
+    sqlx::query(make_invalid).execute(&app.database.pool(1)).await.unwrap();
+    let of_agent =
+        |pointer: &str, message: &str| at_agent(&format!("is desk@1, whose {pointer} {message}"));
     let rules = json!([]);
     let error = refused(&app, json!({ "agent": "desk", "permissions": rules })).await;
     let missing = "names a tool that does not exist: \"gone\"";
@@ -141,12 +143,12 @@ async fn what_is_wrong_is_said_of_the_agent_or_of_the_request_whoever_has_said_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_does_not_enable_what_the_operator_has_not() {
+async fn an_agent_cannot_use_a_permission_mode_that_the_operator_has_not_enabled() {
     let app = TestApp::start(replies(&[])).await;
     put(&app, "free", json!({ "permission_mode": "bypass" })).await;
     let session = app.session_with(json!({ "agent": "free" })).await;
     assert_eq!(session.read().await["permission_mode"], "bypass");
-    // The same agent where nobody has enabled it.
+    // The same agent in a service whose operator has not enabled the mode.
     let strict = Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() };
     let other = TestApp::start_with(replies(&[]), strict).await;
     let copy = "INSERT INTO agents (tenant_id, name, version) SELECT id, 'free', 1 FROM tenants";
@@ -160,25 +162,25 @@ async fn an_agent_does_not_enable_what_the_operator_has_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_says_what_a_session_has_and_not_whose_it_was() {
+async fn an_export_has_the_settings_of_a_session_without_its_agent() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     put(&app, "desk", json!({ "system": "You are one.", "tools": ["get_time"] })).await;
     let session = app.session_with(json!({ "agent": "desk" })).await;
     session.ask("Are you there?").await;
     let export = app.get(&session.path("/export")).send().await.unwrap().text().await.unwrap();
     let header: Value = serde_json::from_str(export.lines().next().unwrap()).unwrap();
-    let settings = of(&header["settings"], &["system", "tools", "agent"]);
+    let settings = values(&header["settings"], &["system", "tools", "agent"]);
     assert_eq!(json!(settings), json!(["You are one.", ["get_time"], null]));
 
-    // An import may name an agent as any session may.
+    // An import may name an agent.
     let import = |agent: &str| {
         let first = json!({ "type": "session", "version": 1, "settings": { "agent": agent } });
         let lines = format!("{first}\n{}\n", json!({ "type": "end", "messages": 0 }));
         let post = app.post("/v1/sessions/import").header("content-type", "application/jsonl");
         post.body(lines).send()
     };
-    let made: Value = import("desk@1").await.unwrap().json().await.unwrap();
-    assert_eq!(made["system"], "You are one.");
-    let told = problem(import("nobody").await.unwrap(), 422, "validation_failed").await;
-    assert_eq!(told["errors"][0]["pointer"], "/lines/1/settings/agent");
+    let imported: Value = import("desk@1").await.unwrap().json().await.unwrap();
+    assert_eq!(imported["system"], "You are one.");
+    let refused = problem(import("painter").await.unwrap(), 422, "validation_failed").await;
+    assert_eq!(refused["errors"][0]["pointer"], "/lines/1/settings/agent");
 }

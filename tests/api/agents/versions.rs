@@ -1,4 +1,4 @@
-//! Agents of a tenant: their versions, and who may see and change them.
+//! Agents of a tenant: versions, limits, the list, and isolation of tenants.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn names(page: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_has_a_version_for_each_thing_that_it_said() {
+async fn each_change_of_a_profile_creates_a_version() {
     let app = start().await;
     let first = json!({ "description": "Finds things.", "system": "Find.", "tools": ["Grep"] });
     let response = app.put("librarian", &first).send().await.unwrap();
@@ -27,15 +27,15 @@ async fn an_agent_has_a_version_for_each_thing_that_it_said() {
         (response.status(), &response.headers()["etag"]),
         (StatusCode::CREATED, &"\"v1\"".parse().unwrap())
     );
-    let made: Value = response.json().await.unwrap();
+    let created: Value = response.json().await.unwrap();
     let expected = json!({
         "type": "agent", "name": "librarian", "version": 1, "source": "tenant",
-        "description": "Finds things.", "profile": first, "created_at": made["created_at"],
+        "description": "Finds things.", "profile": first, "created_at": created["created_at"],
     });
-    assert_eq!(made, expected);
+    assert_eq!(created, expected);
     assert_eq!(agent(&app, "/librarian").await, expected);
 
-    // What says the same is no new version, whatever stands around it.
+    // An equal profile in another order and spelling creates no version.
     let same = r#"{ "tools": ["Grep"], "system": "Find.", "model": null, "description": "Finds things." }"#;
     let response = app.client.put(app.url("/agents/librarian")).body(same);
     let response = response.header("content-type", "application/json").send().await.unwrap();
@@ -46,7 +46,11 @@ async fn an_agent_has_a_version_for_each_thing_that_it_said() {
     assert_eq!(response.json::<Value>().await.unwrap(), expected);
 
     assert_eq!(put(&app, "librarian", json!({ "system": "Find more." })).await, 2);
-    assert_eq!(put(&app, "librarian", first.clone()).await, 3, "back is forward");
+    assert_eq!(
+        put(&app, "librarian", first.clone()).await,
+        3,
+        "a return to an earlier profile creates a version"
+    );
     assert_eq!(agent(&app, "/librarian?version=1").await, expected);
     let second = agent(&app, "/librarian?version=2").await;
     assert_eq!(
@@ -54,22 +58,22 @@ async fn an_agent_has_a_version_for_each_thing_that_it_said() {
         (&json!({ "system": "Find more." }), None)
     );
     assert_eq!(agent(&app, "/librarian").await["version"], 3);
-    for (path, named) in [
+    for (path, agent) in [
         ("/librarian?version=4", "librarian@4"),
         ("/librarian?version=0", "librarian@0"),
-        ("/nobody", "nobody"),
-        ("/Nobody", "Nobody"),
+        ("/painter", "painter"),
+        ("/Painter", "Painter"),
         ("/coder?version=2", "coder@2"),
     ] {
-        let told = problem(get(&app, path).await, 404, "agent_not_found").await;
-        assert_eq!(told["detail"], format!("there is no agent {named}"), "{path}");
+        let problem = problem(get(&app, path).await, 404, "agent_not_found").await;
+        assert_eq!(problem["detail"], format!("there is no agent {agent}"), "{path}");
     }
     problem(get(&app, "/librarian?version=x").await, 400, "invalid_query").await;
     problem(get(&app, "/librarian?versoin=1").await, 400, "invalid_query").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_editors_do_not_overwrite_each_other() {
+async fn conditional_requests_prevent_lost_updates() {
     let app = start().await;
     let put_if = async |header: &'static str, tags: &str, system: &str| {
         let request = app.put("librarian", &json!({ "system": system })).header(header, tags);
@@ -80,7 +84,7 @@ async fn two_editors_do_not_overwrite_each_other() {
     problem(put_if("if-none-match", "*", "b").await, 412, "version_mismatch").await;
     assert_eq!(put_if("if-match", "\"v1\"", "b").await.status(), 200);
     problem(put_if("if-match", "\"v1\"", "c").await, 412, "version_mismatch").await;
-    // Also what would change nothing: the client does not know what is there.
+    // A stale precondition also fails if the profile is equal to the current one.
     problem(put_if("if-match", "\"v1\"", "b").await, 412, "version_mismatch").await;
     assert_eq!(put_if("if-match", "\"v1\", \"v2\"", "c").await.headers()["etag"], "\"v3\"");
     assert_eq!(put_if("if-match", "*", "d").await.headers()["etag"], "\"v4\"");
@@ -95,27 +99,27 @@ async fn two_editors_do_not_overwrite_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_editors_at_once_make_a_version_each() {
+async fn concurrent_changes_create_one_version_each() {
     let app = start().await;
     let puts = (0..20).map(|number| put(&app, "busy", json!({ "system": number.to_string() })));
     let mut versions = futures::future::join_all(puts).await;
     versions.sort_unstable();
     assert_eq!(versions, (1..=20).collect::<Vec<i64>>());
 
-    // Of those who have all seen the same one, a single one is in time.
+    // Of concurrent changes with the same precondition, exactly one succeeds.
     let puts = (0..20).map(|number| {
         let profile = json!({ "description": number.to_string() });
         app.put("busy", &profile).header("if-match", "\"v20\"").send()
     });
-    let answers = futures::future::join_all(puts).await;
-    let statuses = answers.into_iter().map(|answer| answer.unwrap().status().as_u16());
-    let (made, refused): (Vec<u16>, Vec<u16>) = statuses.partition(|status| *status == 200);
-    assert_eq!((made.len(), refused), (1, vec![412; 19]));
+    let responses = futures::future::join_all(puts).await;
+    let statuses = responses.into_iter().map(|response| response.unwrap().status().as_u16());
+    let (accepted, refused): (Vec<u16>, Vec<u16>) = statuses.partition(|status| *status == 200);
+    assert_eq!((accepted.len(), refused), (1, vec![412; 19]));
     assert_eq!(agent(&app, "/busy").await["version"], 21);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_deleted_is_gone_with_its_versions_and_sessions_keep_theirs() {
+async fn deleting_an_agent_deletes_its_versions_and_keeps_its_sessions() {
     let app = start().await;
     for system in ["One.", "Two."] {
         put(&app, "librarian", json!({ "system": system })).await;
@@ -127,8 +131,8 @@ async fn what_is_deleted_is_gone_with_its_versions_and_sessions_keep_theirs() {
     assert_eq!(delete().await.unwrap().status(), 204);
     problem(delete().await.unwrap(), 404, "agent_not_found").await;
     problem(get(&app, "/librarian?version=1").await, 404, "agent_not_found").await;
-    let nobody = at_agent("is librarian, but there is no such agent");
-    assert_eq!(refused(&app, json!({ "agent": "librarian" })).await, nobody);
+    let missing = at_agent("is librarian, but there is no such agent");
+    assert_eq!(refused(&app, json!({ "agent": "librarian" })).await, missing);
     session.ask("Are you there?").await;
     assert_eq!(app.upstream().body(0)["system"][0]["text"], "One.");
     assert_eq!(session.read().await["agent"], json!({ "name": "librarian", "version": 1 }));
@@ -136,7 +140,7 @@ async fn what_is_deleted_is_gone_with_its_versions_and_sessions_keep_theirs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_profile_of_which_no_session_could_be_made_is_refused() {
+async fn a_profile_that_is_invalid_for_a_session_is_refused() {
     let app = TestApp::start_with(
         json!({}),
         Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() },
@@ -180,23 +184,23 @@ async fn a_profile_of_which_no_session_could_be_made_is_refused() {
         (json!([]), "", ""),
     ] {
         let response = app.put("librarian", &profile).send().await.unwrap();
-        let told = problem(response, 422, "validation_failed").await;
-        let error = &told["errors"][0];
-        let what = profile.to_string();
-        assert_eq!(error["pointer"], pointer, "{}", &what[..what.len().min(100)]);
+        let refused = problem(response, 422, "validation_failed").await;
+        let error = &refused["errors"][0];
+        let sent = profile.to_string();
+        assert_eq!(error["pointer"], pointer, "{}", &sent[..sent.len().min(100)]);
         assert!(message.is_empty() || error["message"] == message, "{error}");
     }
     for name in ["Librarian", "-a", "a.b", "%C3%A5", &"x".repeat(65)] {
         let response = app.put(name, &json!({})).send().await.unwrap();
-        let told = problem(response, 422, "validation_failed").await;
-        let why = "is not 1 to 64 of a-z, 0-9, _ and -, the first a letter or a digit";
-        assert!(told["errors"][0]["message"].as_str().unwrap().ends_with(why), "{told}");
+        let refused = problem(response, 422, "validation_failed").await;
+        let rule = "is not 1 to 64 of a-z, 0-9, _ and -, the first a letter or a digit";
+        assert!(refused["errors"][0]["message"].as_str().unwrap().ends_with(rule), "{refused}");
     }
     problem(get(&app, "/librarian").await, 404, "agent_not_found").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_has_so_many_agents_of_so_many_versions_and_no_more() {
+async fn the_numbers_of_agents_and_of_their_versions_are_limited() {
     let app = start().await;
     let pool = app.database.pool(1);
     let tenant = TenantId::DEFAULT.as_uuid();
@@ -210,11 +214,11 @@ async fn a_tenant_has_so_many_agents_of_so_many_versions_and_no_more() {
     problem(full, 409, "too_many_agents").await;
     let full = app.put("a1", &json!({ "system": "More." })).send().await.unwrap();
     problem(full, 409, "too_many_agent_versions").await;
-    assert_eq!(put(&app, "a1", json!({})).await, 1000, "nothing is new");
+    assert_eq!(put(&app, "a1", json!({})).await, 1000, "an equal profile creates no version");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_has_everybodys_agents_by_name_in_pages() {
+async fn the_list_has_all_agents_by_name_in_pages() {
     let app = start().await;
     for name in ["zoo", "desk", "a-desk"] {
         put(&app, name, json!({ "description": "Ours." })).await;
@@ -252,27 +256,33 @@ async fn the_list_has_everybodys_agents_by_name_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_tenant_sees_nothing_of_an_agent() {
+async fn an_agent_is_invisible_to_other_tenants() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), keys_needed()).await;
     put(&app, "librarian", json!({ "system": "A secret." })).await;
     let tenant = app.database.tenant("acme").await;
-    let foreign = client_with(Some(&app.database.key(tenant, Scope::Write).await));
+    let other_tenant = client_with(Some(&app.database.key(tenant, Scope::Write).await));
     let url = app.url("/v1/agents/librarian");
-    problem(foreign.get(&url).send().await.unwrap(), 404, "agent_not_found").await;
-    problem(foreign.delete(&url).send().await.unwrap(), 404, "agent_not_found").await;
-    let page = foreign.get(app.url("/v1/agents")).send().await.unwrap().text().await.unwrap();
+    problem(other_tenant.get(&url).send().await.unwrap(), 404, "agent_not_found").await;
+    problem(other_tenant.delete(&url).send().await.unwrap(), 404, "agent_not_found").await;
+    let page = other_tenant.get(app.url("/v1/agents")).send().await.unwrap().text().await.unwrap();
     assert!(!page.contains("librarian"), "{page}");
-    let session =
-        |agent: &str| foreign.post(app.url("/v1/sessions")).json(&json!({ "agent": agent })).send();
-    let told = problem(session("librarian").await.unwrap(), 422, "validation_failed").await;
-    assert_eq!(told["errors"][0], at_agent("is librarian, but there is no such agent"));
+    let session = |agent: &str| {
+        other_tenant.post(app.url("/v1/sessions")).json(&json!({ "agent": agent })).send()
+    };
+    let refused = problem(session("librarian").await.unwrap(), 422, "validation_failed").await;
+    assert_eq!(refused["errors"][0], at_agent("is librarian, but there is no such agent"));
 
-    // The name is free for them, and what they make of it is theirs.
-    let theirs = foreign.put(&url).json(&json!({ "system": "Theirs." })).send().await.unwrap();
-    assert_eq!(theirs.status(), 201);
+    // The other tenant can use the same name for an agent of its own.
+    let created = other_tenant
+        .put(&url)
+        .json(&json!({ "system": "Of the other tenant." }))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(created.status(), 201);
     let session: Value = session("librarian").await.unwrap().json().await.unwrap();
-    assert_eq!(session["system"], "Theirs.");
+    assert_eq!(session["system"], "Of the other tenant.");
     assert_eq!(agent(&app, "/librarian").await["profile"]["system"], "A secret.");
-    assert_eq!(foreign.delete(&url).send().await.unwrap().status(), 204);
+    assert_eq!(other_tenant.delete(&url).send().await.unwrap().status(), 204);
     assert_eq!(agent(&app, "/librarian").await["version"], 1);
 }
