@@ -1,8 +1,8 @@
-//! The sub-agents that a session names.
+//! The sub-agents that a session defines.
 
 use serde_json::{Value, json};
 
-use super::{children, script};
+use super::{script, sub_agent_sessions};
 use crate::support::{TestApp, calls, problem, says};
 
 fn scout() -> Value {
@@ -16,39 +16,40 @@ fn scout() -> Value {
     })
 }
 
-fn sends(agent: &str) -> Value {
+/// A reply that starts this sub-agent.
+fn starts(agent: &str) -> Value {
     let prompt = "count the ducks";
     calls("Task", json!({ "description": "d", "prompt": prompt, "subagent_type": agent }))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sub_agent_is_what_its_session_says_of_it() {
+async fn a_sub_agent_has_the_settings_that_its_session_defines() {
     let script = script(&[
-        ("all birds", &[sends("scout"), says("Seven birds.")]),
+        ("all birds", &[starts("scout"), says("Seven birds.")]),
         ("ducks", &[says("Three.")]),
     ]);
     let app = TestApp::start(script).await;
     let body = json!({ "tools": ["Task", "read_file", "write_file"], "sub_agents": [scout()] });
     let session = app.session_with(body).await;
     assert_eq!(session.ask("Count all birds").await["output_text"], "Seven birds.");
-    let asked = app.upstream().body(1);
-    let told = json!([asked["model"], asked["max_tokens"], asked["tools"][0]["name"]]);
-    assert_eq!(told, json!(["simulator-small", 77, "read_file"]));
-    assert_eq!(asked["tools"].as_array().unwrap().len(), 1);
-    assert!(asked["system"].to_string().contains("You are a scout."));
+    let request = app.upstream().body(1);
+    let values = json!([request["model"], request["max_tokens"], request["tools"][0]["name"]]);
+    assert_eq!(values, json!(["simulator-small", 77, "read_file"]));
+    assert_eq!(request["tools"].as_array().unwrap().len(), 1);
+    assert!(request["system"].to_string().contains("You are a scout."));
 
     assert_eq!(session.read().await["sub_agents"], json!([scout()]));
-    let [child] = children(&session).await.try_into().ok().unwrap();
-    assert_eq!(child.read().await["model"], "simulator-small");
+    let [sub_agent] = sub_agent_sessions(&session).await.try_into().ok().unwrap();
+    assert_eq!(sub_agent.read().await["model"], "simulator-small");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_model_is_told_which_sub_agents_there_are() {
+async fn the_task_tool_lists_the_sub_agents_to_the_model() {
     let app = TestApp::start(script(&[("hello", &[says("Hello.")])])).await;
     let body = json!({ "tools": ["Task", "read_file"], "sub_agents": [scout()] });
     app.session_with(body).await.ask("hello").await;
-    let asked = app.upstream().body(0);
-    let task = asked["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "Task");
+    let request = app.upstream().body(0);
+    let task = request["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "Task");
     let task = task.unwrap();
     let text = task["description"].as_str().unwrap();
     let agents = "The sub-agents:\n- general: does any task, with the tools that you have.\n- scout: \
@@ -59,7 +60,7 @@ async fn the_model_is_told_which_sub_agents_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sub_agent_that_cannot_be_is_refused_with_the_place() {
+async fn an_invalid_sub_agent_is_refused_with_its_pointer() {
     let app = TestApp::start(json!({})).await;
     let refused = async |tools: Value, agents: Value| {
         let body = json!({ "tools": tools, "sub_agents": agents });
@@ -91,7 +92,7 @@ async fn a_sub_agent_that_cannot_be_is_refused_with_the_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exported_session_has_its_sub_agents_where_it_is_imported() {
+async fn an_imported_session_has_the_sub_agents_of_the_exported_session() {
     let app = TestApp::start(script(&[("hello", &[says("Hello.")])])).await;
     let body = json!({ "tools": ["Task", "read_file"], "sub_agents": [scout()] });
     let session = app.session_with(body).await;
