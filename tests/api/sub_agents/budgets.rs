@@ -89,23 +89,11 @@ async fn a_sub_agent_fails_when_its_share_of_the_budget_is_exceeded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cost_is_computed_with_the_price_of_the_model_of_each_sub_agent() {
-    let script = super::script(&[
-        (
-            "all birds",
-            &[
-                with_usage(
-                    calls(
-                        "Task",
-                        json!({
-                    "description": "d", "prompt": "count the ducks", "subagent_type": "expensive" }),
-                    ),
-                    100,
-                ),
-                with_usage(says("Three birds."), 100),
-            ],
-        ),
-        ("ducks", &[with_usage(says("Three."), 100)]),
-    ]);
+    let input =
+        json!({ "description": "d", "prompt": "count the ducks", "subagent_type": "expensive" });
+    let parent = [with_usage(calls("Task", input), 100), with_usage(says("Three birds."), 100)];
+    let script =
+        super::script(&[("all birds", &parent), ("ducks", &[with_usage(says("Three."), 100)])]);
     let price = |input| Price { input, output: 1, ..Price::default() };
     let prices = [
         ("simulator".to_owned(), price(1_000_000)),
