@@ -1,5 +1,5 @@
-//! A reply that breaks off: wherever it does, the model is asked again, the answer is whole, nothing
-//! of the broken one is stored, and who watches sees the broken text taken back.
+//! A stream that breaks at any event: the request is retried, the answer is complete, no part of
+//! the broken reply is stored, and its previews are reset.
 
 use std::collections::HashMap;
 
@@ -12,28 +12,29 @@ use crate::support::{Received, TestApp, durable, says};
 /// Thinking with its signature, text, and a call.
 const SAMPLE: &str = "04_thinking_signature_tool_use";
 
-/// The two ways in which a stream ends before its time, after so many events.
+/// A stream that fails in the given way after this number of events.
 fn failure(sse: &str, way: &str, events: usize) -> Value {
     let mut broken = json!({ "raw_sse": sse });
     broken[way] = events.into();
     broken
 }
 
-/// The replies that a message of this text gets: a broken one, the whole one, and an answer.
+/// The replies to a message with this text: the failures, the complete reply, and an answer.
 fn conversation(text: &str, sse: &str, failures: &[Value]) -> Value {
     let whole = json!({ "raw_sse": sse, "fail_first": failures });
     json!({ "when": text, "replies": [whole, says("Done.")] })
 }
 
-/// What a reply has left behind, without what differs from one session to the next.
-fn left_behind(events: &[Value]) -> Vec<Value> {
-    let is_said = |event: &&Value| event["type"].as_str().unwrap().starts_with("agent.");
-    let said = events.iter().filter(is_said);
-    said.map(|event| json!([event["type"], event["content"], event["name"], event["input"]]))
+/// The agent events, without the members that differ between sessions.
+fn agent_events(events: &[Value]) -> Vec<Value> {
+    let is_of_agent = |event: &&Value| event["type"].as_str().unwrap().starts_with("agent.");
+    let events = events.iter().filter(is_of_agent);
+    events
+        .map(|event| json!([event["type"], event["content"], event["name"], event["input"]]))
         .collect()
 }
 
-/// The texts that previews add up to, by their events' ids; a start begins from nothing.
+/// The texts of the previews by event id. A start event resets its text.
 fn previewed(events: &[Received]) -> HashMap<String, String> {
     let mut texts: HashMap<String, String> = HashMap::new();
     for Received { data, .. } in events {
@@ -49,7 +50,7 @@ fn previewed(events: &[Received]) -> HashMap<String, String> {
     texts
 }
 
-/// What the previews of these events must add up to.
+/// The expected preview texts of these events.
 fn expected_previews(events: &[Value]) -> HashMap<String, String> {
     let text_of = |event: &Value| match event["type"].as_str().unwrap() {
         "agent.message" | "agent.thinking" => {
@@ -64,21 +65,21 @@ fn expected_previews(events: &[Value]) -> HashMap<String, String> {
     previewed.collect()
 }
 
-/// The same, with JSON read, because the model pads its own.
-fn read(texts: HashMap<String, String>) -> HashMap<String, Value> {
-    let read = |text: String| serde_json::from_str(&text).unwrap_or(Value::String(text));
-    texts.into_iter().map(|(id, text)| (id, read(text))).collect()
+/// The same texts with JSON parsed, because the model adds white space to its JSON.
+fn parsed(texts: HashMap<String, String>) -> HashMap<String, Value> {
+    let parse = |text: String| serde_json::from_str(&text).unwrap_or(Value::String(text));
+    texts.into_iter().map(|(id, text)| (id, parse(text))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_may_break_at_every_event() {
+async fn a_stream_can_break_at_any_event() {
     let sse = stream(SAMPLE);
     let count = sse.matches("\n\n").count();
     assert!(count > 10);
     let mut texts = vec!["whole".to_owned()];
     let mut conversations = vec![conversation("whole", &sse, &[])];
     for way in ["error_after", "cut_after"] {
-        // With its last event a reply is whole.
+        // A reply with its last event is complete.
         for events in 0..count {
             let text = format!("{way} {events} events");
             conversations.push(conversation(&text, &sse, &[failure(&sse, way, events)]));
@@ -96,12 +97,12 @@ async fn a_stream_may_break_at_every_event() {
     });
     let mut played = join_all(played).await.into_iter();
     let (whole, history) = played.next().unwrap();
-    let expected = left_behind(&durable(&whole));
+    let expected = agent_events(&durable(&whole));
     for ((events, content), text) in played.zip(&texts[1..]) {
         let stored = durable(&events);
-        assert_eq!(left_behind(&stored), expected, "{text}");
+        assert_eq!(agent_events(&stored), expected, "{text}");
         assert_eq!(content[1..], history[1..], "{text}");
-        assert_eq!(read(previewed(&events)), read(expected_previews(&stored)), "{text}");
+        assert_eq!(parsed(previewed(&events)), parsed(expected_previews(&stored)), "{text}");
         let again = stored.iter().filter(|event| event["type"] == "session.status_rescheduled");
         assert_eq!(again.count(), 1, "{text}");
     }

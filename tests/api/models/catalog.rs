@@ -1,4 +1,4 @@
-//! Which models are known, and what keeps that knowledge current.
+//! The catalog of models and its refresh from the model server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ async fn listed(app: &TestApp) -> BTreeMap<String, Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_known_model_says_what_it_accepts_and_what_it_costs() {
+async fn a_known_model_is_listed_with_capabilities_and_prices() {
     let price = Price { input: 5, output: 25, cache_write: 6, cache_read: 1, ..Price::default() };
     let prices = [("claude-opus-4-6".to_owned(), price)].into();
     let app = TestApp::start_with(replies(&[]), Setup { prices, ..Setup::default() }).await;
@@ -56,7 +56,7 @@ async fn a_known_model_says_what_it_accepts_and_what_it_costs() {
             "price": { "input": 5, "output": 25, "cache_write": 6, "cache_read": 1 },
         })
     );
-    // The model of sessions that name none is listed even where nothing is known of it.
+    // The default model is listed even if its capabilities are unknown.
     assert_eq!(
         models["simulator"],
         json!({
@@ -67,7 +67,7 @@ async fn a_known_model_says_what_it_accepts_and_what_it_costs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operators_word_is_what_sessions_are_held_to() {
+async fn sessions_are_limited_by_the_capabilities_that_the_operator_sets() {
     let forced = Capabilities { forced_tool_choice: Some(false), ..Capabilities::default() };
     let few = Capabilities { max_tokens: Some(100), ..forced };
     let known = [("simulator".to_owned(), few)].into();
@@ -76,7 +76,7 @@ async fn the_operators_word_is_what_sessions_are_held_to() {
     let script = replies(&[says("never said")]);
     let app = TestApp::start_with(script, Setup { model_rules, ..Setup::default() }).await;
     let usual = app.session().await.read().await;
-    assert_eq!(usual["max_tokens"], 100, "what is not named is lowered to what the model gives");
+    assert_eq!(usual["max_tokens"], 100, "the default is lowered to the maximum of the model");
     let body = json!({ "max_tokens": 101 });
     let response = app.post("/v1/sessions").json(&body).send().await.unwrap();
     let refused = problem(response, 422, "validation_failed").await;
@@ -94,7 +94,7 @@ async fn the_operators_word_is_what_sessions_are_held_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_server_says_of_its_models_is_asked_for_at_the_start() {
+async fn the_capabilities_of_the_models_are_requested_from_the_server_at_the_start() {
     let setup = Setup { refresh_models: true, ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -103,7 +103,7 @@ async fn what_the_server_says_of_its_models_is_asked_for_at_the_start() {
         if models["simulator"].get("available").is_some() {
             break models;
         }
-        assert!(Instant::now() < deadline, "the server was not asked: {models:?}");
+        assert!(Instant::now() < deadline, "no refresh from the server: {models:?}");
         sleep(Duration::from_millis(10)).await;
     };
     let simulator = json!({
@@ -127,7 +127,7 @@ async fn what_the_server_says_of_its_models_is_asked_for_at_the_start() {
 
 /// A client of a server with these routes.
 async fn client_of(server: Router) -> Client {
-    // A second test of the same process finds it installed.
+    // Fails if another test of this process has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/", listener.local_addr().unwrap());
@@ -155,7 +155,7 @@ async fn a_list_of_models_is_read_page_by_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_a_list_of_models_is_told_apart() {
+async fn a_missing_list_of_models_and_an_unreadable_one_are_different_errors() {
     let client = client_of(Router::new()).await;
     assert!(matches!(client.models().await, Err(NoModels::Status(404))));
     let odd = Router::new().route("/v1/models", get(async || "models? which models?"));

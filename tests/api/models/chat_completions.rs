@@ -1,5 +1,5 @@
-//! The second protocol: the same scripts give the same runs, and what is sent is what a strict
-//! server of Chat Completions takes.
+//! The Chat Completions protocol: scripts give the same runs as with the Messages protocol, and a
+//! strict server accepts the requests.
 
 use serde_json::{Value, json};
 use twostep::domain::provider::Provider;
@@ -9,15 +9,15 @@ use crate::support::{Session, Setup, TestApp, asks, calls, calls_as, replies, sa
 
 const BOTH: [Provider; 2] = [Provider::Anthropic, Provider::OpenAi];
 
-fn of(provider: Provider) -> Setup {
+fn setup_for(provider: Provider) -> Setup {
     Setup { provider, ..Setup::default() }
 }
 
 async fn start(script: Value) -> TestApp {
-    TestApp::start_with(script, of(Provider::OpenAi)).await
+    TestApp::start_with(script, setup_for(Provider::OpenAi)).await
 }
 
-/// A value without what every server makes up for itself.
+/// A value without the members that each server generates.
 fn without_ids(value: &Value) -> Value {
     match value {
         Value::Object(members) => members
@@ -30,10 +30,10 @@ fn without_ids(value: &Value) -> Value {
     }
 }
 
-/// How a run went, what was told of it, and what is kept.
+/// The result of a run, the types of its events, and the stored history.
 async fn outcome(session: &Session<'_>, run: &Value) -> Value {
     let history = session.history().await;
-    let kept: Vec<Value> =
+    let stored: Vec<Value> =
         history.iter().map(|item| without_ids(&item["message"]["content"])).collect();
     json!({
         "status": run["status"],
@@ -41,7 +41,7 @@ async fn outcome(session: &Session<'_>, run: &Value) -> Value {
         "stop_reason": run["stop_reason"],
         "requests": run["model_requests"],
         "kinds": session.kinds().await,
-        "history": kept,
+        "history": stored,
     })
 }
 
@@ -87,7 +87,7 @@ async fn a_script_gives_the_same_run_in_both_protocols() {
     for script in table {
         let mut outcomes = Vec::new();
         for provider in BOTH {
-            let app = TestApp::start_with(replies(&script), of(provider)).await;
+            let app = TestApp::start_with(replies(&script), setup_for(provider)).await;
             app.write_file("a.txt", "hello");
             app.write_file("b.txt", "there");
             let session = app.session().await;
@@ -99,7 +99,7 @@ async fn a_script_gives_the_same_run_in_both_protocols() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_is_what_the_protocol_wants() {
+async fn requests_follow_the_protocol() {
     let reads = json!({ "content": [
         { "type": "thinking", "thinking": "Hm." },
         { "type": "text", "text": "I look." },
@@ -148,7 +148,7 @@ async fn what_is_sent_is_what_the_protocol_wants() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_session_asks_of_its_model_is_said_in_the_words_of_the_protocol() {
+async fn model_settings_are_translated_to_the_protocol() {
     let schema = json!({
         "type": "object", "properties": { "degrees": { "type": "integer" } },
         "required": ["degrees"], "additionalProperties": false,
@@ -168,7 +168,7 @@ async fn what_a_session_asks_of_its_model_is_said_in_the_words_of_the_protocol()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_is_shown_as_it_was_sent_byte_for_byte() {
+async fn a_request_is_shown_byte_for_byte_as_it_was_sent() {
     let reads = json!({ "content": [
         { "type": "text", "text": "I look." },
         { "type": "tool_use", "name": "read_file", "raw_input": r#"{"path":  "a.txt"}"# } ] });
@@ -189,7 +189,7 @@ async fn a_request_is_shown_as_it_was_sent_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_can_be_demanded_and_forbidden() {
+async fn a_tool_can_be_required_and_forbidden() {
     let mut asks = calls("get_time", json!({}));
     asks["repeat"] = 9.into();
     asks["when_forbidden"] = "It is about noon.".into();
@@ -206,7 +206,7 @@ async fn a_tool_can_be_demanded_and_forbidden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_streams_is_what_is_kept() {
+async fn previews_add_up_to_the_stored_events() {
     let asks = json!({ "content": [
         { "type": "text", "text": "I will look at it now." },
         { "type": "tool_use", "name": "read_file", "input": { "path": "a.txt" } } ],
@@ -216,19 +216,19 @@ async fn what_streams_is_what_is_kept() {
     let session = app.session().await;
     let events = session.stream("Go on").await.rest().await;
     for kind in ["agent.message", "agent.tool_use"] {
-        let told = events.iter().find(|event| event.name == kind).unwrap();
+        let stored = events.iter().find(|event| event.name == kind).unwrap();
         let previewed: String = events
             .iter()
             .filter(|event| {
-                event.name == "event_delta" && event.data["event_id"] == told.data["id"]
+                event.name == "event_delta" && event.data["event_id"] == stored.data["id"]
             })
             .map(|event| &event.data["delta"])
             .map(|delta| delta["content"]["text"].as_str().or(delta["partial_json"].as_str()))
             .map(Option::unwrap)
             .collect();
         let whole = match kind {
-            "agent.message" => told.data["content"][0]["text"].as_str().unwrap().to_owned(),
-            _ => told.data["input"].to_string(),
+            "agent.message" => stored.data["content"][0]["text"].as_str().unwrap().to_owned(),
+            _ => stored.data["input"].to_string(),
         };
         assert_eq!(previewed, whole);
     }
@@ -247,7 +247,7 @@ async fn usage_is_counted_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_was_denied_is_told_so() {
+async fn a_denied_call_is_reported_to_the_model() {
     let script = replies(&[
         calls_as(&[("call_1", "ring", json!({ "line": "a" }))]),
         says("It said: {{results}}"),
@@ -258,12 +258,12 @@ async fn a_call_that_was_denied_is_told_so() {
     assert_eq!(run["status"], "requires_action");
     session.deny("call_1", "Not at night.").await;
     let run = session.settled(&run).await;
-    let told = "It said: Error: This call was denied, and did not run. Not at night.";
-    assert_eq!(run["output_text"], told);
+    let answer = "It said: Error: This call was denied, and did not run. Not at night.";
+    assert_eq!(run["output_text"], answer);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_of_a_result_is_shown_by_the_user() {
+async fn an_image_of_a_result_is_sent_in_a_user_message() {
     let camera = json!({ "name": "take_picture", "client": true, "description": "Takes one.",
                          "input_schema": { "type": "object" } });
     let script = json!({ "conversations": [
@@ -295,7 +295,7 @@ async fn an_image_of_a_result_is_shown_by_the_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_cancelled_in_its_stream_leaves_nothing_but_its_question() {
+async fn a_run_that_is_cancelled_in_its_stream_leaves_only_its_message() {
     let hangs = json!({ "content": [{ "type": "text", "text": "Well, let me see." }],
                         "hang_after": 3 });
     let script = json!({ "conversations": [
@@ -317,7 +317,7 @@ async fn a_run_that_is_cancelled_in_its_stream_leaves_nothing_but_its_question()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_may_go_from_one_protocol_to_the_other_and_back() {
+async fn a_session_can_change_to_another_protocol_and_back() {
     let thinks = json!({ "content": [
         { "type": "thinking", "thinking": "I had better look." },
         { "type": "tool_use", "name": "read_file", "input": { "path": "a.txt" } } ] });
@@ -328,18 +328,21 @@ async fn a_session_may_go_from_one_protocol_to_the_other_and_back() {
     session.ask("What does it say?").await;
     let id = session.id.clone();
 
-    let app = app.restarted_with(reads(), of(Provider::OpenAi)).await;
+    let app = app.restarted_with(reads(), setup_for(Provider::OpenAi)).await;
     let session = app.existing_session(&id);
     assert_eq!(session.ask("And now?").await["output_text"], "It says: hello");
-    assert!(!app.upstream().text(0).contains("I had better look."), "thoughts stay here");
+    assert!(
+        !app.upstream().text(0).contains("I had better look."),
+        "thinking is not sent to another provider"
+    );
 
     let app = app.restarted(reads()).await;
     let session = app.existing_session(&id);
     assert_eq!(session.ask("And again?").await["output_text"], "It says: hello");
     let sent = app.upstream().body(0);
-    let kept: Vec<Value> =
+    let stored: Vec<Value> =
         session.history().await.iter().map(|item| item["message"]["content"].clone()).collect();
     let sent: Vec<Value> =
         sent["messages"].as_array().unwrap().iter().map(|item| item["content"].clone()).collect();
-    assert_eq!(kept[..sent.len()], sent, "each block goes back as it is");
+    assert_eq!(stored[..sent.len()], sent, "each block is sent back unchanged");
 }

@@ -1,4 +1,4 @@
-//! Servers that speak Chat Completions in their own way.
+//! Servers that deviate from the Chat Completions protocol.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ async fn start(script: Value) -> TestApp {
     TestApp::start_with(script, Setup { provider: Provider::OpenAi, ..Setup::default() }).await
 }
 
-/// A stream of these chunks, and its last event.
+/// A stream of these chunks and the last event.
 fn chunks(chunks: &[Value]) -> Value {
     let data = chunks.iter().map(|chunk| format!("data: {chunk}\n\n"));
     json!({ "raw_sse": format!("{}data: [DONE]\n\n", data.collect::<String>()) })
@@ -22,22 +22,22 @@ fn chunk(delta: &Value, finish_reason: Option<&str>) -> Value {
     json!({ "choices": [{ "delta": delta, "finish_reason": finish_reason }] })
 }
 
-/// A call as a chunk, with whatever marks it.
-fn call(marks: &Value, arguments: &Value) -> Value {
+/// A tool call of a chunk, with these members that identify it.
+fn call(members: &Value, arguments: &Value) -> Value {
     let mut call = json!({ "function": { "name": "read_file", "arguments": arguments } });
-    for (mark, value) in marks.as_object().unwrap() {
-        call[mark] = value.clone();
+    for (member, value) in members.as_object().unwrap() {
+        call[member] = value.clone();
     }
     call
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_run_however_they_are_written() {
+async fn calls_run_in_every_dialect() {
     let path = |name: &str| json!({ "path": name }).to_string();
     let [a, b] = ["a.txt", "b.txt"].map(path);
     let whole = json!({ "path": "b.txt" });
     let table = [
-        // Whole calls at once, all of them the first, and ended as if there were none.
+        // Complete calls in one chunk, all with index 0, and the finish reason of a text.
         (
             vec![
                 call(&json!({ "index": 0, "id": "call_x" }), &json!(a)),
@@ -45,9 +45,9 @@ async fn calls_run_however_they_are_written() {
             ],
             "stop",
         ),
-        // Neither places nor ids.
+        // Neither indexes nor ids.
         (vec![call(&json!({}), &json!(a)), call(&json!({}), &json!(b))], "tool_calls"),
-        // One id for all, and an object for a text.
+        // One id for all calls, and arguments as an object instead of a string.
         (
             vec![
                 call(&json!({ "index": 0, "id": "0" }), &json!(a)),
@@ -56,11 +56,11 @@ async fn calls_run_however_they_are_written() {
             "tool_calls",
         ),
     ];
-    for (asked, reason) in table {
+    for (tool_calls, reason) in table {
         let thinks = json!({ "role": "assistant", "content": "", "reasoning_content": "Hm." });
         let reply = chunks(&[
             chunk(&thinks, None),
-            chunk(&json!({ "tool_calls": asked }), None),
+            chunk(&json!({ "tool_calls": tool_calls }), None),
             chunk(&json!({}), Some(reason)),
         ]);
         let app = start(replies(&[reply, says("{{result.0}}, {{result.1}}")])).await;
@@ -68,7 +68,7 @@ async fn calls_run_however_they_are_written() {
         app.write_file("b.txt", "there");
         let session = app.session().await;
         let run = session.ask("Read both").await;
-        assert_eq!(run["output_text"], "hello, there", "{asked:?}");
+        assert_eq!(run["output_text"], "hello, there", "{tool_calls:?}");
         let history = session.history().await;
         let calls = history[1]["message"]["content"].as_array().unwrap();
         let inputs: Vec<&Value> = calls.iter().map(|call| &call["input"]["path"]).collect();
@@ -78,7 +78,7 @@ async fn calls_run_however_they_are_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ids_that_come_again_in_every_round_are_replaced() {
+async fn ids_that_repeat_in_every_round_are_replaced() {
     let asks = chunks(&[
         chunk(
             &json!({ "tool_calls": [call(&json!({ "index": 0, "id": "call_0" }), &json!("{}"))] }),
@@ -96,7 +96,7 @@ async fn ids_that_come_again_in_every_round_are_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_without_counts_or_a_last_event_is_an_answer() {
+async fn an_answer_without_usage_or_a_last_event_is_accepted() {
     let text = [
         "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n",
         "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
@@ -106,15 +106,16 @@ async fn an_answer_without_counts_or_a_last_event_is_an_answer() {
     assert_eq!((&run["output_text"], &run["usage"]["input_tokens"]), (&json!("Hi"), &json!(0)));
 }
 
-/// Its counts may still come; a last event never does, and the connection stays open.
+/// The usage may still arrive. The last event never does, and the connection stays open.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_end_its_stream_is_not_waited_for() {
-    let [said, ended] = [chunk(&json!({ "content": "Hi" }), None), chunk(&json!({}), Some("stop"))];
-    let counts = json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 1 } });
-    for (events, input_tokens) in [(vec![&said, &ended], 0), (vec![&said, &ended, &counts], 7)] {
+async fn a_run_does_not_wait_for_the_end_of_the_stream() {
+    let [text, finish] =
+        [chunk(&json!({ "content": "Hi" }), None), chunk(&json!({}), Some("stop"))];
+    let usage = json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 1 } });
+    for (events, input_tokens) in [(vec![&text, &finish], 0), (vec![&text, &finish, &usage], 7)] {
         let data = events.iter().map(|event| format!("data: {event}\n\n"));
-        let text: String = data.collect();
-        let reply = json!({ "raw_sse": text, "hang_after": events.len() });
+        let stream: String = data.collect();
+        let reply = json!({ "raw_sse": stream, "hang_after": events.len() });
         let setup = Setup {
             provider: Provider::OpenAi,
             model_idle_timeout: Some(Duration::from_mins(10)),
@@ -122,33 +123,33 @@ async fn a_server_that_does_not_end_its_stream_is_not_waited_for() {
         };
         let app = TestApp::start_with(replies(&[reply]), setup).await;
         let run = app.session().await.ask("Hello").await;
-        let told = (&run["output_text"], &run["usage"]["input_tokens"]);
-        assert_eq!(told, (&json!("Hi"), &json!(input_tokens)));
+        let result = (&run["output_text"], &run["usage"]["input_tokens"]);
+        assert_eq!(result, (&json!("Hi"), &json!(input_tokens)));
         assert_eq!(app.upstream().len(), 1);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_stream_says_of_its_failure_decides_whether_it_is_asked_again() {
+async fn an_error_inside_the_stream_decides_whether_the_request_is_retried() {
     let failing = |error: Value| {
-        let said = chunk(&json!({ "content": "WRONG" }), None);
-        chunks(&[said, json!({ "error": error })])
+        let text = chunk(&json!({ "content": "WRONG" }), None);
+        chunks(&[text, json!({ "error": error })])
     };
-    let mut passing = says("Here I am.");
-    passing["fail_first"] = json!([
+    let mut recovering = says("Here I am.");
+    recovering["fail_first"] = json!([
         failing(json!({ "message": "busy", "code": 503 })),
         failing(json!({ "message": "busy", "type": "server_error", "code": null })),
         failing(json!("busy")),
         { "raw_sse": "data: {\"choices\":[{\"delta\":{\"content\":\"WRONG\"}}]}\n\ndata: [DONE]\n\n" },
     ]);
-    let app = start(replies(&[passing])).await;
+    let app = start(replies(&[recovering])).await;
     let session = app.session().await;
     assert_eq!(session.ask("Hello").await["output_text"], "Here I am.");
     assert_eq!(app.upstream().len(), 5);
     assert!(!Value::from(session.history().await).to_string().contains("WRONG"));
     drop(app);
 
-    let quota = json!({ "type": "insufficient_quota", "message": "no means left" });
+    let quota = json!({ "type": "insufficient_quota", "message": "quota exceeded" });
     let table = [
         (json!({ "status": 429, "error": quota }), "billing_error"),
         (failing(quota.clone()), "billing_error"),
@@ -166,19 +167,19 @@ async fn what_a_stream_says_of_its_failure_decides_whether_it_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_needs_a_key_only_for_the_first_server_and_a_model_in_any_case() {
+async fn a_key_is_required_only_for_the_default_server_and_a_model_for_every_server() {
     let local = ["--openai-base-url", "http://127.0.0.1:9/v1"];
     let table = [(vec!["--model", "gpt-5"], "OPENAI_API_KEY"), (local.to_vec(), "--model")];
-    for (more, word) in table {
+    for (more, missing) in table {
         let args = [vec!["serve", "--provider", "openai"], more].concat();
         let (status, _, stderr) = outcome(binary(&args)).await;
         assert_eq!(status, Some(1), "{stderr}");
-        assert!(stderr.starts_with("twostep: ") && stderr.contains(word), "{stderr}");
+        assert!(stderr.starts_with("twostep: ") && stderr.contains(missing), "{stderr}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demonstration_can_be_had_in_the_other_protocol() {
+async fn offline_mode_can_use_chat_completions() {
     let (data, folder) = (data_dir(), tempfile::tempdir().unwrap());
     std::fs::write(folder.path().join("notes.txt"), "milk and bread").unwrap();
     let (data_dir, folder) = (data.path().to_str().unwrap(), folder.path().to_str().unwrap());

@@ -1,5 +1,5 @@
-//! A history that nears the model's window: it is counted, summed up before a run, and sent from
-//! the summary on, while what is stored stays whole.
+//! Compaction of a history that nears the model's window: its tokens are counted, its beginning is
+//! summarized before a run and replaced by the summary in requests. The stored history is complete.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use tokio::time::{Instant, sleep};
 use crate::support::media::pixel;
 use crate::support::{Session, Setup, TestApp, assert_refused, calls, invalid, replies, says};
 
-/// Some 1,000 tokens, as the simulator counts.
+/// A text of about 1,000 tokens in the simulator's count.
 fn long(word: &str) -> String {
     format!("{word}. {}", "x".repeat(4000))
 }
 
 const SUMMARY: &str = "They spoke of one, two and \"three\".";
 
-/// A model that says yes to everything, and sums up in these words.
+/// A script that answers `Yes.` to every message and gives this reply to requests for a summary.
 fn script(compaction: &Value) -> Value {
     json!({ "conversations": [{ "replies": [says("Yes.")] }], "compaction": [compaction, compaction] })
 }
@@ -25,32 +25,33 @@ fn summary() -> Value {
     json!({ "content": [{ "type": "compaction", "content": SUMMARY }] })
 }
 
-fn sums_up() -> Value {
+fn summarizes() -> Value {
     script(&summary())
 }
 
-async fn compacted(session: &Session<'_>) -> Vec<Value> {
+async fn compactions(session: &Session<'_>) -> Vec<Value> {
     let events = session.events().await;
-    let told = events.iter().filter(|event| event["type"] == "agent.context_compacted");
-    told.map(|event| json!([event["up_to"], event["tokens_before"], event["tokens_after"]]))
+    let compacted = events.iter().filter(|event| event["type"] == "agent.context_compacted");
+    compacted
+        .map(|event| json!([event["up_to"], event["tokens_before"], event["tokens_after"]]))
         .collect()
 }
 
-/// The paths and, where there are messages, how many of them.
-fn asked(app: &TestApp) -> Vec<(String, usize)> {
+/// The path and the number of messages of each request to the model.
+fn model_requests(app: &TestApp) -> Vec<(String, usize)> {
     let upstream = app.upstream();
     (0..upstream.len())
         .map(|index| {
             let body = upstream.body(index);
-            let what = if body.get("compaction").is_some() { " for a summary" } else { "" };
-            let path = upstream.requests[index].path.clone() + what;
+            let purpose = if body.get("compaction").is_some() { " for a summary" } else { "" };
+            let path = upstream.requests[index].path.clone() + purpose;
             (path, body["messages"].as_array().map_or(0, Vec::len))
         })
         .collect()
 }
 
 const MESSAGES: &str = "/v1/messages";
-const SUMMED_UP: &str = "/v1/messages for a summary";
+const SUMMARIZED: &str = "/v1/messages for a summary";
 const COUNTED: &str = "/v1/messages/count_tokens";
 
 fn expected(steps: &[(&str, usize)]) -> Vec<(String, usize)> {
@@ -58,8 +59,8 @@ fn expected(steps: &[(&str, usize)]) -> Vec<(String, usize)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_that_nears_the_window_is_sent_from_its_summary_on() {
-    let app = TestApp::start(sums_up()).await;
+async fn a_history_that_nears_the_window_is_sent_as_a_summary_and_the_last_messages() {
+    let app = TestApp::start(summarizes()).await;
     let context = json!({ "compact_at": 3000, "compact_instructions": "Keep all numbers." });
     let session = app
         .session_with(json!({ "tools": [], "context": context, "stop_sequences": ["END"] }))
@@ -69,10 +70,10 @@ async fn a_history_that_nears_the_window_is_sent_from_its_summary_on() {
         session.ask(&long(word)).await;
     }
     let before = session.history().await;
-    // The first is surely short enough: a token is a byte at least.
+    // The first message is short enough without a count: a token has at least one byte.
     let first = [(MESSAGES, 1), (COUNTED, 3), (MESSAGES, 3)];
-    let third = [(COUNTED, 5), (SUMMED_UP, 4), (COUNTED, 2), (MESSAGES, 2)];
-    assert_eq!(asked(&app), expected(&[&first[..], &third[..]].concat()));
+    let third = [(COUNTED, 5), (SUMMARIZED, 4), (COUNTED, 2), (MESSAGES, 2)];
+    assert_eq!(model_requests(&app), expected(&[&first[..], &third[..]].concat()));
 
     let upstream = app.upstream();
     let summary = upstream.body(4);
@@ -88,13 +89,13 @@ async fn a_history_that_nears_the_window_is_sent_from_its_summary_on() {
     assert_eq!((&block["type"], &block["content"]), (&json!("compaction"), &json!(SUMMARY)));
     assert_eq!(upstream.requests[6].headers["anthropic-beta"], "compact-2026-09-04");
 
-    let told = compacted(&session).await;
-    let [told] = told.as_slice() else { panic!("{told:?}") };
-    let [up_to, before_it, after_it] = [0, 1, 2].map(|at| told[at].as_i64().unwrap());
+    let compacted = compactions(&session).await;
+    let [compaction] = compacted.as_slice() else { panic!("{compacted:?}") };
+    let [up_to, tokens_before, tokens_after] = [0, 1, 2].map(|at| compaction[at].as_i64().unwrap());
     assert_eq!(up_to, 4);
-    assert!(before_it > 3000 && after_it > 1000 && after_it < 2000, "{told}");
+    assert!(tokens_before > 3000 && tokens_after > 1000 && tokens_after < 2000, "{compaction}");
 
-    // The history is whole, and goes on from where it was.
+    // The stored history is complete, and new messages are appended to it.
     session.ask("Four").await;
     let now = session.history().await;
     assert_eq!(now[..before.len()], before);
@@ -105,8 +106,8 @@ async fn a_history_that_nears_the_window_is_sent_from_its_summary_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_summary_used_is_counted_and_its_request_can_be_looked_at() {
-    let app = TestApp::start(sums_up()).await;
+async fn the_usage_of_a_summary_is_counted_and_its_request_is_shown() {
+    let app = TestApp::start(summarizes()).await;
     let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 2000 } })).await;
     session.ask(&long("One")).await;
     let run = session.ask(&long("Two")).await;
@@ -127,14 +128,14 @@ async fn what_a_summary_used_is_counted_and_its_request_can_be_looked_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_process_goes_on_from_the_summary() {
-    let app = TestApp::start(sums_up()).await;
+async fn another_process_continues_from_the_summary() {
+    let app = TestApp::start(summarizes()).await;
     let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 3000 } })).await;
     for word in ["One", "Two", "Three"] {
         session.ask(&long(word)).await;
     }
     let id = session.id.clone();
-    let app = app.restarted(sums_up()).await;
+    let app = app.restarted(summarizes()).await;
     let session = app.existing_session(&id);
     session.ask("Four").await;
     let upstream = app.upstream();
@@ -144,38 +145,39 @@ async fn another_process_goes_on_from_the_summary() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_is_summed_up_again_with_what_has_come_since() {
-    let app = TestApp::start(sums_up()).await;
+async fn a_summary_is_summarized_again_with_later_messages() {
+    let app = TestApp::start(summarizes()).await;
     let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 3000 } })).await;
     for word in ["One", "Two", "Three", "Four", "Five", "Six"] {
         session.ask(&long(word)).await;
     }
-    let told = compacted(&session).await;
-    let up_to: Vec<i64> = told.iter().map(|told| told[0].as_i64().unwrap()).collect();
-    assert_eq!(up_to, [4, 8], "{told:?}");
-    let summaries: Vec<usize> = asked(&app)
+    let compacted = compactions(&session).await;
+    let up_to: Vec<i64> =
+        compacted.iter().map(|compaction| compaction[0].as_i64().unwrap()).collect();
+    assert_eq!(up_to, [4, 8], "{compacted:?}");
+    let summaries: Vec<usize> = model_requests(&app)
         .into_iter()
-        .filter(|(path, _)| path == SUMMED_UP)
+        .filter(|(path, _)| path == SUMMARIZED)
         .map(|(_, count)| count)
         .collect();
     assert_eq!(summaries, [4, 5], "the second one has the first summary and two turns");
 }
 
-/// The message alone is too long: no summary of what came before can change that.
+/// The system prompt alone is too long: no summary can change that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_summary_that_does_not_help_is_not_made_at_every_run() {
-    let app = TestApp::start(sums_up()).await;
+    let app = TestApp::start(summarizes()).await;
     let system = "x".repeat(12_000);
-    let asked_for = json!({ "tools": [], "system": system, "context": { "compact_at": 2000 } });
-    let session = app.session_with(asked_for).await;
+    let settings = json!({ "tools": [], "system": system, "context": { "compact_at": 2000 } });
+    let session = app.session_with(settings).await;
     for word in ["One", "Two", "Three", "Four", "Five"] {
         session.ask(&format!("{word} {}", "y".repeat(600))).await;
     }
-    assert_eq!(compacted(&session).await.len(), 1);
+    assert_eq!(compactions(&session).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_history_is_not_summed_up_goes_on_with_all_of_it() {
+async fn a_run_continues_with_its_whole_history_when_the_summary_fails() {
     let error = |status: u16, kind: &str| json!({ "status": status, "error": { "type": kind, "message": "No." } });
     for compaction in [
         error(400, "invalid_request_error"),
@@ -188,71 +190,78 @@ async fn a_run_whose_history_is_not_summed_up_goes_on_with_all_of_it() {
         session.ask(&long("One")).await;
         let run = session.ask(&long("Two")).await;
         assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
-        assert_eq!(compacted(&session).await, [] as [Value; 0]);
-        // It is tried again when there is twice as much, and not when there is hardly more.
+        assert_eq!(compactions(&session).await, [] as [Value; 0]);
+        // A summary is requested again when the history has doubled, not when it has hardly grown.
         session.ask("And now?").await;
         session.ask(&long("Three")).await;
-        let mut steps: Vec<String> = asked(&app).into_iter().map(|(path, _)| path).collect();
+        let mut steps: Vec<String> =
+            model_requests(&app).into_iter().map(|(path, _)| path).collect();
         steps.retain(|path| path != COUNTED);
-        // What is refused is tried again with less.
-        steps.dedup_by(|next, before| next == SUMMED_UP && before == SUMMED_UP);
-        let expected = [MESSAGES, SUMMED_UP, MESSAGES, SUMMED_UP, MESSAGES, MESSAGES];
+        // A refused summary is requested again for a shorter history.
+        steps.dedup_by(|next, before| next == SUMMARIZED && before == SUMMARIZED);
+        let expected = [MESSAGES, SUMMARIZED, MESSAGES, SUMMARIZED, MESSAGES, MESSAGES];
         assert_eq!(steps, expected, "{compaction}");
     }
 }
 
-/// A run fills the window by itself, so that not even a summary of it all can be asked for.
+/// One run fills the window, so that a summary of the whole history cannot be requested.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_that_has_outgrown_the_window_is_summed_up_as_far_as_it_fits() {
+async fn a_history_larger_than_the_window_is_summarized_as_far_as_it_fits() {
     let script = json!({ "conversations": [
         { "when": "Two", "replies": [calls("read_file", json!({ "path": "notes.txt" })), says("Done.")] },
         { "replies": [says("Yes.")] },
     ], "compaction": [summary()] });
     let setup = Setup { window: Some(5500), ..Setup::default() };
     let app = TestApp::start_with(script, setup).await;
-    let asked_for = json!({ "tools": ["read_file"], "context": { "compact_at": 4500 } });
-    let session = app.session_with(asked_for).await;
-    app.write_file("notes.txt", &"Nobody knows where it went.\n".repeat(300));
+    let settings = json!({ "tools": ["read_file"], "context": { "compact_at": 4500 } });
+    let session = app.session_with(settings).await;
+    app.write_file("notes.txt", &"It is unknown where it was.\n".repeat(300));
     session.ask(&long("One").repeat(2)).await;
     let run = session.ask(&long("Two")).await;
     assert_eq!(run["status"], "failed");
     let run = session.ask(&long("Three")).await;
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
-    let told = compacted(&session).await;
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0][0], 3, "up to the last request that was answered");
+    let compacted = compactions(&session).await;
+    assert_eq!(compacted.len(), 1);
+    assert_eq!(compacted[0][0], 3, "up to the last request that was answered");
     let last = app.upstream().len() - 1;
     assert_eq!(app.upstream().roles(last), ["assistant", "assistant", "user", "user"]);
     let refusals = app.simulator.refusals();
     assert!(!refusals.is_empty());
-    assert!(refusals.iter().all(|said| said.starts_with("prompt is too long")), "{refusals:?}");
+    assert!(
+        refusals.iter().all(|refusal| refusal.starts_with("prompt is too long")),
+        "{refusals:?}"
+    );
     let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
     app.end_refused(&refusals);
 }
 
-/// What the window leaves is less than what has to come before another summary is due.
+/// The window has less space left than the history must grow before the next summary is due.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_is_too_long_after_all_is_made_shorter() {
+async fn a_request_that_exceeds_the_window_is_shortened() {
     let setup = Setup { window: Some(4400), ..Setup::default() };
-    let app = TestApp::start_with(sums_up(), setup).await;
-    let asked_for =
+    let app = TestApp::start_with(summarizes(), setup).await;
+    let settings =
         json!({ "tools": [], "system": "x".repeat(14_000), "context": { "compact_at": 4000 } });
-    let session = app.session_with(asked_for).await;
-    let third = |word: &str| format!("{word}. {}", "x".repeat(1300));
+    let session = app.session_with(settings).await;
+    let text = |word: &str| format!("{word}. {}", "x".repeat(1300));
     for word in ["One", "Two", "Three", "Four", "Five", "Six"] {
-        let run = session.ask(&third(word)).await;
+        let run = session.ask(&text(word)).await;
         assert_eq!(run["output_text"], "Yes.", "{word}: {run}");
     }
-    assert!(compacted(&session).await.len() > 1);
+    assert!(compactions(&session).await.len() > 1);
     let refusals = app.simulator.refusals();
-    assert!(!refusals.is_empty(), "the window was met");
-    assert!(refusals.iter().all(|said| said.starts_with("prompt is too long")), "{refusals:?}");
+    assert!(!refusals.is_empty(), "no request exceeded the window");
+    assert!(
+        refusals.iter().all(|refusal| refusal.starts_with("prompt is too long")),
+        "{refusals:?}"
+    );
     let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
     app.end_refused(&refusals);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_cancelled_while_its_past_is_summed_up_ends_and_the_next_one_does_it() {
+async fn a_run_can_be_cancelled_during_compaction_and_the_next_run_compacts() {
     let slow =
         json!({ "content": [{ "type": "compaction", "content": SUMMARY }], "delay_ms": 600_000 });
     let app = TestApp::start(script(&slow)).await;
@@ -260,21 +269,21 @@ async fn a_run_that_is_cancelled_while_its_past_is_summed_up_ends_and_the_next_o
     session.ask(&long("One")).await;
     let run = session.post(json!({ "content": long("Two") })).await;
     let deadline = Instant::now() + Duration::from_secs(30);
-    while asked(&app).last().is_none_or(|(path, _)| path != SUMMED_UP) {
-        assert!(Instant::now() < deadline, "no summary was asked for");
+    while model_requests(&app).last().is_none_or(|(path, _)| path != SUMMARIZED) {
+        assert!(Instant::now() < deadline, "no summary was requested");
         sleep(Duration::from_millis(10)).await;
     }
     session.cancel(&run).await;
     assert_eq!(session.settled(&run).await["status"], "cancelled");
     let id = session.id.clone();
-    let app = app.restarted(sums_up()).await;
+    let app = app.restarted(summarizes()).await;
     let session = app.existing_session(&id);
     session.ask(&long("Three")).await;
-    assert_eq!(compacted(&session).await.len(), 1);
+    assert_eq!(compactions(&session).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_and_the_tokens_of_a_summary_are_none_of_the_runs_limits() {
+async fn the_time_and_the_tokens_of_a_summary_do_not_count_against_the_limits_of_the_run() {
     let mut slow = summary();
     slow["delay_ms"] = json!(1500);
     let app = TestApp::start(script(&slow)).await;
@@ -283,12 +292,12 @@ async fn the_time_and_the_tokens_of_a_summary_are_none_of_the_runs_limits() {
     let limits = json!({ "seconds": 1, "tokens": 3000 });
     let run = session.ask_with(json!({ "content": long("Two"), "limits": limits })).await;
     assert_eq!((&run["output_text"], &run["limited"]), (&json!("Yes."), &json!(false)));
-    assert_eq!(compacted(&session).await.len(), 1);
+    assert_eq!(compactions(&session).await.len(), 1);
 }
 
-/// The one call of the model's own tools that stays open is no part of what is summed up.
+/// The summary does not cover the last server tool call, which has no result.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_was_left_open_is_summed_up_without_what_is_open() {
+async fn an_open_turn_is_summarized_without_its_open_call() {
     let search =
         json!({ "type": "server_tool_use", "name": "web_search", "input": { "query": "x" } });
     let pause = json!({ "content": [{ "type": "text", "text": "Let me see." }, search],
@@ -305,14 +314,14 @@ async fn a_turn_that_was_left_open_is_summed_up_without_what_is_open() {
     let run = session.ask(&format!("Search. {}", long("One"))).await;
     assert_eq!(run["stop_reason"]["type"], "unknown");
     session.ask(&long("Two")).await;
-    assert_eq!(compacted(&session).await.len(), 1, "{:?}", asked(&app));
+    assert_eq!(compactions(&session).await.len(), 1, "{:?}", model_requests(&app));
     assert_eq!(app.simulator.refusals(), Vec::<String>::new());
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_that_the_budget_does_not_allow_is_not_asked_for() {
-    let app = TestApp::start(sums_up()).await;
+async fn a_summary_that_the_budget_does_not_allow_is_not_requested() {
+    let app = TestApp::start(summarizes()).await;
     let session = app
         .session_with(json!({ "tools": [], "max_tokens": 100, "context": { "compact_at": 2000 },
                               "budget": { "tokens": 12_000 } }))
@@ -320,24 +329,24 @@ async fn a_summary_that_the_budget_does_not_allow_is_not_asked_for() {
     session.ask(&long("One")).await;
     let run = session.ask(&long("Two")).await;
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
-    assert_eq!(asked(&app), expected(&[(MESSAGES, 1), (COUNTED, 3), (MESSAGES, 3)]));
+    assert_eq!(model_requests(&app), expected(&[(MESSAGES, 1), (COUNTED, 3), (MESSAGES, 3)]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_summed_up_does_not_count_against_the_limits_of_a_conversation() {
-    let app = TestApp::start(sums_up()).await;
+async fn summarized_messages_do_not_count_against_the_content_limits() {
+    let app = TestApp::start(summarizes()).await;
     let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 2000 } })).await;
     let images = json!({ "content": vec![pixel(); 60] });
     session.ask_with(images.clone()).await;
     let refused = session.message(&images);
     assert_refused(&session, refused, invalid("/content")).await;
     session.ask(&long("One").repeat(2)).await;
-    assert!(!compacted(&session).await.is_empty());
+    assert!(!compactions(&session).await.is_empty());
     session.ask_with(images).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_is_never_cut_in_two() {
+async fn a_turn_is_never_split() {
     let script = json!({ "conversations": [
         { "when": "Two", "replies": [calls("get_time", json!({})), says("Done.")] },
         { "replies": [says("Yes.")] },
@@ -347,8 +356,8 @@ async fn a_turn_is_never_cut_in_two() {
         app.session_with(json!({ "tools": ["get_time"], "context": { "compact_at": 3000 } })).await;
     session.ask(&long("One")).await;
     session.ask(&format!("Two {}", "y".repeat(7000))).await;
-    let steps: Vec<String> = asked(&app).into_iter().map(|(path, _)| path).collect();
-    let compactions = steps.iter().filter(|path| *path == SUMMED_UP).count();
+    let steps: Vec<String> = model_requests(&app).into_iter().map(|(path, _)| path).collect();
+    let compactions = steps.iter().filter(|path| *path == SUMMARIZED).count();
     assert!(compactions <= 1, "{steps:?}");
     assert_eq!(steps.last().map(String::as_str), Some(MESSAGES));
     let last = app.upstream().len() - 1;
@@ -365,7 +374,7 @@ async fn a_turn_is_never_cut_in_two() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_context_cannot_be_is_pointed_at() {
+async fn invalid_context_settings_are_refused_with_a_pointer() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
     let edit = |edit: Value| json!({ "edits": [edit] });
@@ -385,7 +394,7 @@ async fn what_the_context_cannot_be_is_pointed_at() {
         (json!({ "compact_instructions": " " }), "/context/compact_instructions"),
         (json!({ "edits": {} }), "/context/edits"),
         (edit(json!({ "type": "clear_everything" })), "/context/edits/0/type"),
-        (edit(json!({ "type": "clear_tool_uses_20250919", "what": 1 })), "/context/edits/0"),
+        (edit(json!({ "type": "clear_tool_uses_20250919", "unknown": 1 })), "/context/edits/0"),
         (
             edit(json!({ "type": "clear_tool_uses_20250919",
                       "keep": { "type": "turns", "value": 1 } })),
@@ -415,7 +424,7 @@ async fn what_the_context_cannot_be_is_pointed_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_whose_window_is_known_has_its_histories_summed_up_before_they_outgrow_it() {
+async fn a_model_with_a_known_window_has_a_default_compaction_threshold() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     for (asked, at) in [
         (json!({ "model": "claude-opus-5-5" }), json!(800_000)),

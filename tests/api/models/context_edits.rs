@@ -1,4 +1,4 @@
-//! What the model's side leaves out of what it is sent, as the session asked.
+//! Context edits: the session asks the model server to leave out or summarize parts of the history.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn clears_results() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn edits_are_sent_with_every_request_and_what_they_did_is_told() {
+async fn edits_are_sent_with_every_request_and_their_effects_are_reported() {
     let rounds = [calls("get_time", json!({})), calls("get_time", json!({})), says("Done.")];
     let app = TestApp::start(crate::support::replies(&rounds)).await;
     let session = app.session_with(json!({ "context": clears_results() })).await;
@@ -32,14 +32,14 @@ async fn edits_are_sent_with_every_request_and_what_they_did_is_told() {
     let applied = &ends[2]["applied_edits"][0];
     assert_eq!(applied["type"], "clear_tool_uses_20250919");
     assert_eq!(applied["cleared_tool_uses"], 1);
-    // What is stored and sent is whole.
+    // The stored history and the sent history are complete.
     let results = upstream.text(2).matches("\"tool_result\"").count();
     assert_eq!(results, 2);
 }
 
-/// Some 60,000 tokens, as the simulator counts.
+/// The message has about 60,000 tokens in the simulator's count.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_within_a_reply_is_told_and_stays_in_the_history() {
+async fn a_summary_within_a_reply_is_reported_and_stays_in_the_history() {
     let app = TestApp::start(crate::support::replies(&[says("Yes.")])).await;
     let edits = json!([{ "type": "compact_20260112",
         "trigger": { "type": "input_tokens", "value": 50_000 } }]);
@@ -47,10 +47,10 @@ async fn a_summary_within_a_reply_is_told_and_stays_in_the_history() {
     let run = session.ask(&"x".repeat(240_000)).await;
     assert_eq!(run["output_text"], "Yes.");
     let events = session.events().await;
-    let told = events.iter().find(|event| event["type"] == "agent.context_compacted").unwrap();
-    assert!(told["tokens_before"].as_i64().unwrap() > 50_000, "{told}");
-    assert!(told["tokens_after"].as_i64().unwrap() < 50_000, "{told}");
-    assert_eq!(told.get("up_to"), None);
+    let compacted = events.iter().find(|event| event["type"] == "agent.context_compacted").unwrap();
+    assert!(compacted["tokens_before"].as_i64().unwrap() > 50_000, "{compacted}");
+    assert!(compacted["tokens_after"].as_i64().unwrap() < 50_000, "{compacted}");
+    assert_eq!(compacted.get("up_to"), None);
     let kinds: Vec<Value> = session.history().await[1]["message"]["content"]
         .as_array()
         .unwrap()
@@ -58,7 +58,7 @@ async fn a_summary_within_a_reply_is_told_and_stays_in_the_history() {
         .map(|block| block["type"].clone())
         .collect();
     assert_eq!(kinds, ["compaction", "text"]);
-    // It is paid for: both the summary and the answer are counted.
+    // The usage counts both the summary and the answer.
     assert!(run["usage"]["input_tokens"].as_i64().unwrap() > 50_000, "{}", run["usage"]);
     session.ask("And now?").await;
 }
@@ -73,6 +73,6 @@ async fn a_pause_after_the_summary_is_resumed() {
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
     assert_eq!(app.upstream().len(), 2);
     let events = session.events().await;
-    let told = events.iter().find(|event| event["type"] == "agent.context_compacted").unwrap();
-    assert_eq!(told.get("tokens_after"), None, "the reply stopped before");
+    let compacted = events.iter().find(|event| event["type"] == "agent.context_compacted").unwrap();
+    assert_eq!(compacted.get("tokens_after"), None, "the reply paused before the answer");
 }

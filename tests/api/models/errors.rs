@@ -1,14 +1,15 @@
-//! Each error that the model's server knows, as a status and inside a stream: what may pass is
-//! tried again, anything else fails the run clearly, and the session goes on in every case.
+//! Each error of the model server, as a status and inside a stream: temporary errors are retried,
+//! other errors fail the run with an error type, and the session continues in every case.
 
 use serde_json::{Value, json};
 
 use crate::support::{Session, TestApp, calls, replies, says};
 
-/// A wait that is over at once.
-const SOON: &str = "retry-after-ms";
+/// The header that asks for a wait in milliseconds.
+const RETRY_AFTER: &str = "retry-after-ms";
 
-/// The errors of the API: status, type, whether it is tried again, and what clients are told.
+/// The errors of the API: status, type, whether the request is retried, and the error type of the
+/// run.
 const ERRORS: [(u16, &str, bool, &str); 14] = [
     (400, "invalid_request_error", false, "model_request_failed_error"),
     (401, "authentication_error", false, "model_request_failed_error"),
@@ -26,7 +27,7 @@ const ERRORS: [(u16, &str, bool, &str); 14] = [
     (529, "overloaded_error", true, ""),
 ];
 
-/// What the API says of a history that breaks a rule.
+/// Messages of the API about a history that violates a rule.
 const VALIDATION: [&str; 19] = [
     "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_A. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
     "messages.2.content.0: unexpected `tool_use_id` found in `tool_result` blocks: toolu_A. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.",
@@ -53,7 +54,7 @@ fn failure(kind: &str, message: &str) -> Value {
     json!({ "type": kind, "message": message })
 }
 
-/// A script that does this to the first message, and answers all others.
+/// A script that gives this reply to the message `go` and answers all others.
 fn fails(reply: &Value) -> Value {
     json!({ "conversations": [
         { "when": "go", "replies": [reply] },
@@ -61,68 +62,68 @@ fn fails(reply: &Value) -> Value {
     ], "otherwise": "refuse" })
 }
 
-/// The same, with a good answer once this has happened.
+/// A script that gives this reply to the first try of `go`, and answers the second one.
 fn fails_first(reply: &Value) -> Value {
     let mut answer = says("Here I am.");
     answer["fail_first"] = json!([reply]);
     fails(&answer)
 }
 
-/// A run that failed in this way: nothing of it is in the history but its message, its last two
-/// events say so, and the next message is answered.
-async fn assert_failed(session: &Session<'_>, run: &Value, kind: &str, what: &str) {
-    assert_eq!(run["status"], "failed", "{what}: {run}");
-    assert_eq!(run["stop_reason"], json!({ "type": "retries_exhausted" }), "{what}");
-    assert_eq!(run["error"]["type"], kind, "{what}: {run}");
+/// Asserts that the run failed with an error of this type: the history has only its message, the
+/// last two events report the failure, and the next message is answered.
+async fn assert_failed(session: &Session<'_>, run: &Value, kind: &str, case: &str) {
+    assert_eq!(run["status"], "failed", "{case}: {run}");
+    assert_eq!(run["stop_reason"], json!({ "type": "retries_exhausted" }), "{case}");
+    assert_eq!(run["error"]["type"], kind, "{case}: {run}");
     let events = session.events().await;
     let [.., error, idle] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!((&error["type"], &error["error"]), (&json!("session.error"), &run["error"]));
     assert_eq!(idle["type"], "session.status_idle");
     let history = session.history().await;
-    assert_eq!(history.len(), 1, "{what}: {history:?}");
-    assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.", "{what}");
+    assert_eq!(history.len(), 1, "{case}: {history:?}");
+    assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.", "{case}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_error_before_the_stream_is_tried_again_or_told() {
-    for (status, kind, is_tried_again, told) in ERRORS {
+async fn each_error_before_the_stream_is_retried_or_reported() {
+    for (status, kind, is_retried, run_error) in ERRORS {
         let reply = json!({ "status": status, "error": failure(kind, "scripted"),
-                            "headers": { SOON: "5" } });
-        check(&reply, is_tried_again, told, &format!("{status} {kind}")).await;
+                            "headers": { RETRY_AFTER: "5" } });
+        check(&reply, is_retried, run_error, &format!("{status} {kind}")).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_error_inside_the_stream_is_tried_again_or_told() {
-    // A status may tell more than the type, and inside a stream there is none.
+async fn each_error_inside_the_stream_is_retried_or_reported() {
+    // These statuses are more specific than their error types. A stream has no status.
     let by_type = ERRORS.iter().filter(|(status, ..)| !matches!(status, 408 | 422 | 503));
-    for (_, kind, is_tried_again, told) in by_type {
+    for (_, kind, is_retried, run_error) in by_type {
         for events in [0, 1, 4] {
             let reply = json!({ "content": [{ "type": "text", "text": "WRONG, and WRONG again" }],
                                 "error_after": events, "error": failure(kind, "scripted") });
-            check(&reply, *is_tried_again, told, &format!("{kind} after {events} events")).await;
+            check(&reply, *is_retried, run_error, &format!("{kind} after {events} events")).await;
         }
     }
 }
 
-async fn check(reply: &Value, is_tried_again: bool, told: &str, what: &str) {
-    let script = if is_tried_again { fails_first(reply) } else { fails(reply) };
+async fn check(reply: &Value, is_retried: bool, run_error: &str, case: &str) {
+    let script = if is_retried { fails_first(reply) } else { fails(reply) };
     let app = TestApp::start(script).await;
     let session = app.session().await;
     let run = session.ask("go").await;
-    if is_tried_again {
-        assert_eq!(run["output_text"], "Here I am.", "{what}: {run}");
-        assert_eq!(app.upstream().len(), 2, "{what}");
+    if is_retried {
+        assert_eq!(run["output_text"], "Here I am.", "{case}: {run}");
+        assert_eq!(app.upstream().len(), 2, "{case}");
     } else {
-        assert_failed(&session, &run, told, what).await;
-        assert_eq!(app.upstream().len(), 2, "{what}: one request for each message");
+        assert_failed(&session, &run, run_error, case).await;
+        assert_eq!(app.upstream().len(), 2, "{case}: one request for each message");
     }
     let stored = json!([session.history().await, session.events().await]).to_string();
-    assert!(!stored.contains("WRONG") && !stored.contains("scripted"), "{what}: {stored}");
+    assert!(!stored.contains("WRONG") && !stored.contains("scripted"), "{case}: {stored}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_that_is_said_to_break_a_rule_fails_the_run_and_not_the_session() {
+async fn a_history_that_the_model_refuses_fails_the_run_and_not_the_session() {
     for message in VALIDATION {
         let error = failure("invalid_request_error", message);
         let before = json!({ "status": 400, "error": error });
@@ -135,7 +136,7 @@ async fn a_history_that_is_said_to_break_a_rule_fails_the_run_and_not_the_sessio
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_after_a_round_of_tools_leaves_a_history_that_the_model_takes() {
+async fn an_error_after_a_round_of_tools_leaves_a_history_that_the_model_accepts() {
     for reply in [
         json!({ "status": 400, "error": failure("invalid_request_error", VALIDATION[0]) }),
         json!({ "content": [{ "type": "text", "text": "WRONG" }], "error_after": 3,
@@ -151,23 +152,23 @@ async fn an_error_after_a_round_of_tools_leaves_a_history_that_the_model_takes()
         assert_eq!(run["error"]["type"], "model_request_failed_error");
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
         let roles = app.upstream().roles(2);
-        assert_eq!(roles, ["user", "assistant", "user", "user"], "the results stay");
+        assert_eq!(roles, ["user", "assistant", "user", "user"], "the results are kept");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_none_of_the_apis_fails_the_run() {
+async fn a_response_that_is_not_of_the_api_fails_the_run() {
     let page = "<html><h1>Entity Too Large</h1></html>";
     let html = json!({ "content-type": "text/html" });
     let moved = json!({ "location": "http://127.0.0.1:9/v1/messages" });
-    let told = |kind: &str| format!("the model answered with {kind}");
+    let answered = |kind: &str| format!("the model answered with {kind}");
     let unreadable = "the model's reply could not be read".to_owned();
     let message = r#"{"type":"message","content":[]}"#;
     let table = [
-        (json!({ "status": 413, "body": page, "headers": html }), told("request_too_large")),
-        (json!({ "status": 403, "body": "", "headers": html }), told("permission_error")),
-        (json!({ "status": 301, "body": "", "headers": moved }), told("redirect")),
-        (json!({ "status": 307, "body": page, "headers": moved }), told("redirect")),
+        (json!({ "status": 413, "body": page, "headers": html }), answered("request_too_large")),
+        (json!({ "status": 403, "body": "", "headers": html }), answered("permission_error")),
+        (json!({ "status": 301, "body": "", "headers": moved }), answered("redirect")),
+        (json!({ "status": 307, "body": page, "headers": moved }), answered("redirect")),
         (json!({ "raw_sse": page, "headers": html }), unreadable.clone()),
         (
             json!({ "raw_sse": message, "headers": { "content-type": "application/json" } }),
@@ -182,12 +183,12 @@ async fn an_answer_that_is_none_of_the_apis_fails_the_run() {
         let run = session.ask("go").await;
         assert_eq!(run["error"]["message"], message, "{reply}");
         assert_failed(&session, &run, "model_request_failed_error", &reply.to_string()).await;
-        assert_eq!(app.upstream().len(), 2, "it is asked once, and there: {reply}");
+        assert_eq!(app.upstream().len(), 2, "one request for each message, no redirect: {reply}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_no_stream_or_ends_early_is_asked_for_again() {
+async fn a_request_is_retried_when_the_body_is_no_stream_or_ends_early() {
     let start = concat!(
         "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",",
         "\"type\":\"message\",\"role\":\"assistant\",\"model\":\"simulator\",\"content\":[],",
@@ -207,7 +208,7 @@ async fn a_body_that_is_no_stream_or_ends_early_is_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_spend_limit_is_final_whatever_else_the_answer_says() {
+async fn a_spend_limit_is_not_retried_even_if_the_headers_ask_for_it() {
     for code in ["enforced_spend_limit_reached", "contract_spend_limit_reached"] {
         let error = json!({ "type": "rate_limit_error", "message": "scripted",
                             "details": { "error_code": code } });
@@ -220,10 +221,10 @@ async fn a_spend_limit_is_final_whatever_else_the_answer_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_that_was_said_before_an_error_is_asked_for_again_in_the_same_words() {
-    let torn = json!({ "content": [{ "type": "text", "text": "WRONG" }], "error_after": 3 });
+async fn a_retry_after_a_round_of_tools_sends_the_same_request() {
+    let broken = json!({ "content": [{ "type": "text", "text": "WRONG" }], "error_after": 3 });
     let mut last = says("Noon.");
-    last["fail_first"] = json!([torn]);
+    last["fail_first"] = json!([broken]);
     let app = TestApp::start(replies(&[calls("get_time", json!({})), last])).await;
     let session = app.session().await;
     assert_eq!(session.ask("What time is it?").await["output_text"], "Noon.");

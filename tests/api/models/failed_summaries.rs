@@ -1,22 +1,22 @@
-//! Summaries that are none, and servers that count no tokens: the conversation goes on, is not
-//! forgotten, and is not paid for again and again.
+//! Failed summaries and servers that do not count tokens: the session continues with its whole
+//! history, and a summary is not requested at every run.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::{Session, TestApp, says};
 
-/// Some 1,000 tokens, as the simulator counts.
+/// A text of about 1,000 tokens in the simulator's count.
 fn long(word: &str) -> String {
     format!("{word}. {}", "x".repeat(4000))
 }
 
-/// A model that says yes to everything, and is asked for summaries like this.
+/// A script that answers `Yes.` to every message and gives this reply to a request for a summary.
 fn script(compaction: &Value) -> Value {
     json!({ "conversations": [{ "replies": [says("Yes.")] }], "compaction": [compaction] })
 }
 
-/// A reply to a request for a summary that has these blocks, whatever they are.
+/// A reply to a request for a summary, with these blocks. They may be invalid.
 fn streamed(blocks: &[String]) -> Value {
     let message = json!({ "id": "msg_1", "type": "message", "role": "assistant", "content": [],
         "model": "any", "usage": { "input_tokens": 9, "output_tokens": 1 } });
@@ -29,8 +29,8 @@ fn streamed(blocks: &[String]) -> Value {
     json!({ "raw_sse": format!("data: {}\n\n", events.join("\n\ndata: ")) })
 }
 
-/// A block of this kind, deeper than anybody can read it.
-fn bottomless(kind: &str) -> String {
+/// A block of this type that is nested too deeply to parse.
+fn too_deep(kind: &str) -> String {
     let [opened, closed] = ["[", "]"].map(|bracket| bracket.repeat(20_000));
     format!(r#"{{"type":"{kind}","content":"They.","more":{opened}{closed}}}"#)
 }
@@ -40,7 +40,7 @@ fn overloaded() -> Value {
             "error": { "type": "overloaded_error", "message": "No summaries today." } })
 }
 
-async fn session_of(app: &TestApp) -> Session<'_> {
+async fn compacting_session(app: &TestApp) -> Session<'_> {
     app.session_with(json!({ "tools": [], "context": { "compact_at": 2000 } })).await
 }
 
@@ -49,24 +49,24 @@ async fn compactions(session: &Session<'_>) -> usize {
     events.iter().filter(|event| event["type"] == "agent.context_compacted").count()
 }
 
-/// How many requests for a summary there were.
+/// The number of requests for a summary.
 fn summaries(app: &TestApp) -> usize {
     let upstream = app.upstream();
     (0..upstream.len()).filter(|index| upstream.body(*index).get("compaction").is_some()).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_that_is_blank_or_was_not_ended_does_not_stand_for_the_history() {
+async fn a_blank_or_incomplete_summary_does_not_replace_the_history() {
     let block = |text: &str| json!([{ "type": "compaction", "content": text }]);
     for compaction in [
         json!({ "content": block("") }),
         json!({ "content": block(" \n") }),
         json!({ "content": block("They"), "stop_reason": "max_tokens" }),
         json!({ "content": block("They"), "stop_reason": "refusal" }),
-        streamed(&[bottomless("compaction")]),
+        streamed(&[too_deep("compaction")]),
     ] {
         let app = TestApp::start(script(&compaction)).await;
-        let session = session_of(&app).await;
+        let session = compacting_session(&app).await;
         session.ask(&long("One")).await;
         let run = session.ask(&long("Two")).await;
         assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
@@ -77,17 +77,17 @@ async fn a_summary_that_is_blank_or_was_not_ended_does_not_stand_for_the_history
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_that_was_declined_is_not_asked_for_and_paid_for_at_every_run() {
+async fn a_declined_summary_is_not_requested_at_every_run() {
     let app = TestApp::start(script(&json!({ "stop_reason": "refusal", "repeat": 9 }))).await;
-    let session = session_of(&app).await;
+    let session = compacting_session(&app).await;
     session.ask(&long("One")).await;
     session.ask(&long("Two")).await;
     session.ask("Three").await;
-    assert_eq!(summaries(&app), 2, "there is twice as much");
+    assert_eq!(summaries(&app), 2, "the history has doubled");
     for word in ["Four", "Five", &long("Six")] {
         session.ask(word).await;
     }
-    assert_eq!(summaries(&app), 2, "there is hardly more");
+    assert_eq!(summaries(&app), 2, "the history has hardly grown");
     session.ask("Seven").await;
     assert_eq!(summaries(&app), 3);
     assert_eq!(compactions(&session).await, 0);
@@ -95,13 +95,13 @@ async fn a_summary_that_was_declined_is_not_asked_for_and_paid_for_at_every_run(
 
 /// The system prompt alone is too long: no summary can change that.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_that_does_not_help_is_not_made_at_every_run_where_nobody_counts() {
+async fn a_summary_that_does_not_help_is_not_made_at_every_run_on_a_server_that_does_not_count() {
     let mut script = script(&json!({ "content": [{ "type": "compaction", "content": "Yes?" }] }));
     script["counting"] = json!({ "status": 404 });
     let app = TestApp::start(script).await;
-    let asked_for = json!({ "tools": [], "system": "x".repeat(40_000),
+    let settings = json!({ "tools": [], "system": "x".repeat(40_000),
                             "context": { "compact_at": 8000 } });
-    let session = app.session_with(asked_for).await;
+    let session = app.session_with(settings).await;
     for word in ["One", "Two", "Three", "Four", "Five", "Six"] {
         session.ask(&format!("{word} {}", "y".repeat(300))).await;
     }
@@ -109,9 +109,9 @@ async fn a_summary_that_does_not_help_is_not_made_at_every_run_where_nobody_coun
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_that_fails_is_left_to_a_later_run() {
+async fn a_failed_summary_is_requested_again_by_a_later_run() {
     let app = TestApp::start(script(&overloaded())).await;
-    let session = session_of(&app).await;
+    let session = compacting_session(&app).await;
     session.ask(&long("One").repeat(2)).await;
     for (text, asked) in [("Two", 1), ("Three", 1), (&long("Four"), 1), ("Five", 2)] {
         let run = session.ask(text).await;
@@ -120,15 +120,15 @@ async fn a_summary_that_fails_is_left_to_a_later_run() {
     }
 }
 
-/// Many conversations come to be summed up at the same time, and none can be.
+/// Many sessions request a summary at the same time, and all of these requests fail.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_cannot_sum_up_is_not_left_alone_for_it() {
+async fn failed_summaries_do_not_open_the_circuit() {
     let mut answer = says("Yes.");
     answer["delay_ms"] = json!(300);
     let mut script = script(&overloaded());
     script["conversations"][0]["replies"] = json!([answer]);
     let app = TestApp::start(script).await;
-    let sessions = join_all((0..12).map(|_| session_of(&app))).await;
+    let sessions = join_all((0..12).map(|_| compacting_session(&app))).await;
     let [one, two] = [long("One").repeat(2), "Two".to_owned()];
     for text in [&one, &two] {
         join_all(sessions.iter().map(|session| session.ask(text))).await;
@@ -141,14 +141,14 @@ async fn who_cannot_sum_up_is_not_left_alone_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_sees_a_summary_come_in() {
+async fn a_summary_has_no_previews() {
     let compaction = streamed(&[
         json!({ "type": "thinking", "thinking": "They want it short.", "signature": "s" })
             .to_string(),
         json!({ "type": "text", "text": "They spoke of one." }).to_string(),
     ]);
     let app = TestApp::start(script(&compaction)).await;
-    let session = session_of(&app).await;
+    let session = compacting_session(&app).await;
     session.ask(&long("One")).await;
     let mut stream = session.stream(&long("Two")).await;
     let mut previews = Vec::new();
@@ -162,8 +162,8 @@ async fn nobody_sees_a_summary_come_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reply_that_is_nested_too_deeply_is_the_models_fault_and_the_session_goes_on() {
-    let reply = streamed(&[bottomless("odd")]);
+async fn a_reply_that_is_nested_too_deeply_fails_the_run_and_not_the_session() {
+    let reply = streamed(&[too_deep("odd")]);
     let conversations =
         json!([{ "when": "deep", "replies": [reply] }, { "replies": [says("Yes.")] }]);
     let app = TestApp::start(json!({ "conversations": conversations })).await;
@@ -173,13 +173,13 @@ async fn a_reply_that_is_nested_too_deeply_is_the_models_fault_and_the_session_g
     assert_eq!(session.ask("Again.").await["output_text"], "Yes.");
 }
 
-/// As after a move to another account: what the one has signed the other does not take back.
+/// As after a change of the account: the new account refuses signatures of the old one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_whose_summary_is_not_taken_back_is_summed_up_anew() {
+async fn a_refused_summary_is_dropped_and_made_again() {
     let summary =
         json!({ "content": [{ "type": "compaction", "content": "They spoke." }], "repeat": 9 });
     let app = TestApp::start(script(&summary)).await;
-    let session = session_of(&app).await;
+    let session = compacting_session(&app).await;
     for word in ["One", "Two", "Three"] {
         session.ask(&long(word)).await;
     }
@@ -192,18 +192,18 @@ async fn a_history_whose_summary_is_not_taken_back_is_summed_up_anew() {
     script["unreadable"] = unreadable;
     let app = app.restarted(script).await;
     let session = app.existing_session(&id);
-    // First all of it is sent, and then a summary of all of it.
+    // This run sends the whole history. The next one sends a new summary of it.
     let run = session.ask("Four").await;
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
     let upstream = app.upstream();
     assert_eq!(upstream.roles(upstream.len() - 1).len(), 7);
-    let told = session.events().await;
-    let told: Vec<&Value> = told
+    let events = session.events().await;
+    let changes: Vec<&Value> = events
         .iter()
         .filter(|event| event["type"] == "session.updated")
         .map(|it| &it["sent_history"])
         .collect();
-    assert_eq!(told, [&json!({ "change": "summary_dropped", "up_to": 4 })]);
+    assert_eq!(changes, [&json!({ "change": "summary_dropped", "up_to": 4 })]);
     let run = session.ask("Five").await;
     let upstream = app.upstream();
     let last = upstream.body(upstream.len() - 1)["messages"].clone();
@@ -220,6 +220,9 @@ async fn a_history_whose_summary_is_not_taken_back_is_summed_up_anew() {
     let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
     let refused =
         "messages.0.content.0.compaction.source: Invalid `signature` in `compaction` block";
-    assert!(!refusals.is_empty() && refusals.iter().all(|said| *said == refused), "{refusals:?}");
+    assert!(
+        !refusals.is_empty() && refusals.iter().all(|refusal| *refusal == refused),
+        "{refusals:?}"
+    );
     app.end_refused(&refusals);
 }

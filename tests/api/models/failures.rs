@@ -1,5 +1,5 @@
-//! A model that fails: what may help is tried again, what cannot help is said at once, and
-//! nothing of a broken reply is kept.
+//! A failing model server: temporary failures are retried, permanent ones fail the run at once, and
+//! no part of a broken reply is stored.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::support::{Received, Session, Setup, TestApp, calls, replies, says};
 
-/// A good reply whose first attempts go wrong in these ways.
+/// A script with a good reply after these failures.
 fn after(failures: &[Value]) -> Value {
     let mut reply = says("Here I am.");
     reply["fail_first"] = failures.into();
     replies(&[reply])
 }
 
-/// A script that fails the first message for good and answers all others.
+/// A script that gives this reply to the message `go` and answers all others.
 fn fails_once(reply: &Value) -> Value {
     json!({ "conversations": [
         { "when": "go", "replies": [reply] },
@@ -22,7 +22,7 @@ fn fails_once(reply: &Value) -> Value {
     ], "otherwise": "refuse" })
 }
 
-/// A status that asks to be tried again at once.
+/// A failure status whose headers ask for an immediate retry.
 fn soon(status: u16) -> Value {
     json!({ "status": status, "headers": { "retry-after-ms": "5" } })
 }
@@ -31,33 +31,37 @@ fn of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["type"] == kind).collect()
 }
 
-/// Nothing that was said in vain is in the history or in a numbered event.
-async fn assert_nothing_kept(session: &Session<'_>) {
+/// Asserts that no text of a broken reply is in the history or in a stored event.
+async fn assert_nothing_stored(session: &Session<'_>) {
     for stored in [session.history().await, session.events().await] {
         let text = Value::from(stored).to_string();
         assert!(!text.contains("WRONG"), "{text}");
     }
 }
 
-/// Asks for what fails, checks that it failed in this way, and that the session goes on.
+/// Sends the message that fails, and asserts that its run fails with an error of this type and that
+/// the session continues.
 async fn assert_fails(session: &Session<'_>, kind: &str) {
     let run = session.ask("go").await;
-    let told =
+    let outcome =
         json!([run["status"], run["stop_reason"], run["error"]["type"], run.get("output_text"),]);
     let expected = json!(["failed", { "type": "retries_exhausted" }, kind, null]);
-    assert_eq!(told, expected);
+    assert_eq!(outcome, expected);
     let events = session.events().await;
     let [.., error, idle] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!((&error["type"], &error["error"]), (&json!("session.error"), &run["error"]));
     assert_eq!(idle["type"], "session.status_idle");
     assert_eq!(idle["stop_reason"], run["stop_reason"]);
     let message = run["error"]["message"].as_str().unwrap();
-    assert!(!message.contains("scripted"), "the model's own words stay here: {message}");
+    assert!(
+        !message.contains("scripted"),
+        "the run shows the message of the model server: {message}"
+    );
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_overloaded_model_is_asked_again() {
+async fn a_request_to_an_overloaded_model_is_retried() {
     let app = TestApp::start(after(&[json!({ "status": 529 }), json!({ "status": 529 })])).await;
     let session = app.session().await;
     let run = session.ask("Where are you?").await;
@@ -73,7 +77,7 @@ async fn an_overloaded_model_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_that_may_pass_is_tried_again() {
+async fn every_temporary_failure_is_retried() {
     let silent = json!({ "content": [{ "type": "text", "text": "WRONG" }], "hang_after": 4 });
     let wrong = |key: &str, value: Value| {
         let mut reply = says("WRONG, and WRONG again");
@@ -107,38 +111,38 @@ async fn everything_that_may_pass_is_tried_again() {
         let run = session.ask("Where are you?").await;
         assert_eq!(run["output_text"], "Here I am.", "{failure}: {run}");
         assert_eq!(app.upstream().len(), 2, "{failure}");
-        assert_nothing_kept(&session).await;
+        assert_nothing_stored(&session).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_of_a_broken_stream_is_taken_back_when_the_reply_begins_again() {
+async fn previews_of_a_broken_stream_are_reset_when_the_reply_starts_again() {
     let wrong = json!({ "content": [{ "type": "text", "text": "WRONG, and WRONG again" }],
                         "error_after": 5, "pace_ms": 40 });
     let app = TestApp::start(after(&[wrong])).await;
     let session = app.session().await;
     let events = session.stream("Where are you?").await.rest().await;
     let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
-    let place = |name: &str| names.iter().position(|other| *other == name).unwrap();
-    let again = place("session.status_rescheduled");
-    assert!(place("event_delta") < again, "it had begun to speak: {names:?}");
+    let position = |name: &str| names.iter().position(|other| *other == name).unwrap();
+    let again = position("session.status_rescheduled");
+    assert!(position("event_delta") < again, "the broken reply had no preview: {names:?}");
 
     let starts: Vec<&Received> =
         events.iter().filter(|event| event.name == "event_start").collect();
     assert_eq!(starts.len(), 2);
     assert_eq!(starts[0].data, starts[1].data, "a start with a known id is a reset");
-    let said = &events[place("agent.message")].data;
-    assert_eq!(said["id"], starts[0].data["event"]["id"]);
-    let spoken: String = events[again..]
+    let message = &events[position("agent.message")].data;
+    assert_eq!(message["id"], starts[0].data["event"]["id"]);
+    let previewed: String = events[again..]
         .iter()
         .filter_map(|event| event.data["delta"]["content"]["text"].as_str())
         .collect();
-    assert_eq!(spoken, "Here I am.");
-    assert_nothing_kept(&session).await;
+    assert_eq!(previewed, "Here I am.");
+    assert_nothing_stored(&session).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_help_is_not_tried_again() {
+async fn permanent_failures_are_not_retried() {
     let limited = |code: &str| {
         json!({ "status": 429, "error": { "type": "rate_limit_error", "message": "scripted",
                 "details": { "error_code": code } } })
@@ -173,7 +177,7 @@ async fn what_cannot_help_is_not_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_stays_away_fails_the_run_after_eight_requests() {
+async fn a_run_fails_after_eight_tries_of_a_request() {
     let app = TestApp::start(fails_once(&soon(529))).await;
     let session = app.session().await;
     assert_fails(&session, "model_overloaded_error").await;
@@ -183,7 +187,7 @@ async fn a_model_that_stays_away_fails_the_run_after_eight_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_wait_that_the_model_asks_for_is_kept() {
+async fn a_retry_waits_as_long_as_the_model_asks() {
     let busy = json!({ "status": 429, "headers": { "retry-after": "1" } });
     let app = TestApp::start(after(&[busy])).await;
     let session = app.session().await;
@@ -201,8 +205,8 @@ async fn the_wait_that_the_model_asks_for_is_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_in_a_stream_that_breaks_never_runs() {
     let call = calls("write_file", json!({ "path": "made.txt", "content": "WRONG" }));
-    let mut torn = call.clone();
-    torn["cut_after"] = 6.into();
+    let mut truncated = call.clone();
+    truncated["cut_after"] = 6.into();
     // All but the last event: the call is complete and its stop reason is known.
     let unfinished = concat!(
         "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",",
@@ -217,19 +221,19 @@ async fn a_call_in_a_stream_that_breaks_never_runs() {
         "event: message_delta\ndata: {\"type\":\"message_delta\",",
         "\"delta\":{\"stop_reason\":\"tool_use\"},\"usage\":{\"output_tokens\":9}}\n\n",
     );
-    for broken in [torn, json!({ "raw_sse": unfinished })] {
+    for broken in [truncated, json!({ "raw_sse": unfinished })] {
         let app = TestApp::start(after(&[broken])).await;
         let session = app.session().await;
         assert_eq!(session.ask("Where are you?").await["output_text"], "Here I am.");
         assert!(!app.folder.path().join("made.txt").exists());
         let events = session.events().await;
         assert_eq!(of_kind(&events, "agent.tool_use").len(), 0);
-        assert_nothing_kept(&session).await;
+        assert_nothing_stored(&session).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_between_rounds_keeps_what_was_done() {
+async fn a_failure_between_rounds_keeps_the_results_of_the_tools() {
     let mut answer = says("It is about noon.");
     answer["fail_first"] = json!([soon(529), soon(500)]);
     let app = TestApp::start(replies(&[calls("get_time", json!({})), answer])).await;
@@ -242,7 +246,7 @@ async fn a_failure_between_rounds_keeps_what_was_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reply_that_cannot_be_stored_fails_the_run_and_is_not_paid_for_again() {
+async fn a_reply_that_cannot_be_stored_is_not_requested_again() {
     let nul = "a\u{0}b";
     let named = json!({ "content": [{ "type": "text", "text": "Hi" }], "model": nul });
     let call = json!({ "content": [{ "type": "tool_use", "name": nul, "input": {} }] });

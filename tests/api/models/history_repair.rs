@@ -1,5 +1,5 @@
-//! Histories that the model would refuse as they are stored: broken by hand here, because nothing
-//! that the service writes is. What is sent is repaired, and what is stored stays.
+//! Stored histories that the model would refuse. The service never writes such a history, so these
+//! tests break it with SQL. The sent history is repaired, and the stored one does not change.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Session, TestApp, calls, replies, says, stops_short};
 
-/// Two calls in the first message, and an answer to every other.
+/// A script with two calls after a message about the time, and an answer to every other message.
 fn script() -> Value {
     let call = |zone: &str| json!({ "type": "tool_use", "name": "get_time", "input": { "timezone": zone } });
     json!({ "conversations": [
@@ -19,7 +19,7 @@ fn script() -> Value {
     ], "otherwise": "refuse" })
 }
 
-/// Changes the history behind the service's back.
+/// Changes the stored history, with triggers disabled.
 async fn break_history(app: &TestApp, statement: &str) {
     let mut conn = app.database.pool(1).acquire().await.unwrap();
     for statement in ["SET session_replication_role = replica", statement] {
@@ -31,8 +31,8 @@ async fn stored(session: &Session<'_>) -> Vec<Value> {
     session.history().await.into_iter().map(|item| item["message"].clone()).collect()
 }
 
-/// Asks for the time, breaks the history, and asks again a service that has not seen it.
-async fn assert_goes_on(statement: &str, kinds: &[(&str, u64)]) {
+/// Asks for the time, breaks the history, and asserts that a restarted service continues with it.
+async fn assert_continues(statement: &str, kinds: &[(&str, u64)]) {
     let app = TestApp::start(script()).await;
     let session = app.session().await;
     assert_eq!(session.ask("What time is it?").await["output_text"], "It is late.");
@@ -44,11 +44,11 @@ async fn assert_goes_on(statement: &str, kinds: &[(&str, u64)]) {
     let run = session.ask("Are you there?").await;
     assert_eq!(run["output_text"], "Still here.", "{statement}: {run}");
     let after = stored(&session).await;
-    assert_eq!(after[..before.len()], before, "{statement}: what is stored stays");
+    assert_eq!(after[..before.len()], before, "{statement}: the stored history has changed");
     app.end_repaired(kinds);
 }
 
-/// The blocks of a message, without the one at this place.
+/// A statement that removes one block of a message.
 fn without(seq: u32, block: u32) -> String {
     format!(
         "UPDATE messages SET content = (
@@ -60,48 +60,48 @@ fn without(seq: u32, block: u32) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_result_is_made_up() {
-    assert_goes_on(&without(3, 1), &[("missing_result", 1)]).await;
-    assert_goes_on("DELETE FROM messages WHERE seq = 3", &[("missing_result", 2)]).await;
+async fn a_missing_result_is_added() {
+    assert_continues(&without(3, 1), &[("missing_result", 1)]).await;
+    assert_continues("DELETE FROM messages WHERE seq = 3", &[("missing_result", 2)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_without_its_call_is_left_out() {
-    assert_goes_on(&without(2, 2), &[("orphaned_result", 1)]).await;
+    assert_continues(&without(2, 2), &[("orphaned_result", 1)]).await;
     let calls = "DELETE FROM messages WHERE seq = 2";
-    assert_goes_on(calls, &[("orphaned_result", 2), ("empty_message", 1)]).await;
+    assert_continues(calls, &[("orphaned_result", 2), ("empty_message", 1)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn late_and_repeated_results_find_their_place() {
+async fn late_results_are_moved_and_duplicates_left_out() {
     let late = "UPDATE messages SET seq = seq + 100 WHERE seq IN (3, 4);
                 UPDATE messages SET seq = 107 - seq WHERE seq > 100";
-    assert_goes_on(late, &[("late_result", 2), ("empty_message", 1)]).await;
+    assert_continues(late, &[("late_result", 2), ("empty_message", 1)]).await;
     let twice = "UPDATE messages SET content = (
                      SELECT json_agg(b) FROM (
                          SELECT b FROM json_array_elements(content) b
                          UNION ALL SELECT json_array_elements(content)) AS twice (b))
                  WHERE seq = 3";
-    assert_goes_on(twice, &[("duplicate_result", 2)]).await;
+    assert_continues(twice, &[("duplicate_result", 2)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_says_nothing_is_left_out() {
+async fn blank_text_and_empty_messages_are_left_out() {
     let blank = r#"UPDATE messages SET content = '[{"type":"text","text":"\n"}]' WHERE seq = 4"#;
-    assert_goes_on(blank, &[("blank_text", 1), ("empty_message", 1)]).await;
+    assert_continues(blank, &[("blank_text", 1), ("empty_message", 1)]).await;
     let empty = "ALTER TABLE messages DROP CONSTRAINT messages_content_check;
                  UPDATE messages SET content = '[]' WHERE seq = 4";
-    assert_goes_on(empty, &[("empty_message", 1)]).await;
+    assert_continues(empty, &[("empty_message", 1)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_without_its_beginning_gets_one() {
+async fn a_history_without_a_first_user_message_gets_one() {
     let first = "DELETE FROM messages WHERE seq = 1";
-    assert_goes_on(first, &[("missing_user_message", 1)]).await;
+    assert_continues(first, &[("missing_user_message", 1)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_goes_on_after_a_paused_turn_was_cancelled() {
+async fn a_session_continues_after_a_paused_turn_was_cancelled() {
     let paused = json!({ "stop_reason": "pause_turn", "content": [
         { "type": "text", "text": "I will search." },
         { "type": "server_tool_use", "name": "web_search", "input": { "query": "x" } } ] });
@@ -111,7 +111,7 @@ async fn a_session_goes_on_after_a_paused_turn_was_cancelled() {
             { "replies": [says("Still here.")] },
         ], "otherwise": "refuse" })
     };
-    // With the transcript that this process has, and with one that it must read.
+    // With the transcript in memory, and with one that is read from the database.
     for restarts in [false, true] {
         let mut app = TestApp::start(script()).await;
         let id = app.session().await.id;
@@ -140,7 +140,7 @@ async fn asked_twice(app: &TestApp) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happens_is_counted() {
+async fn runs_and_requests_are_counted() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let session = app.session().await;
     assert_eq!(session.ask("Hello").await["status"], "completed");

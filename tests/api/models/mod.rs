@@ -1,4 +1,4 @@
-//! The model's side: its catalog, its protocols, its failures, and what is sent to it.
+//! Model servers: their catalog, protocols and failures, and the requests sent to them.
 
 mod broken_streams;
 mod catalog;

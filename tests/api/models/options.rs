@@ -1,4 +1,4 @@
-//! What the operator says of models on the command line.
+//! Options of the command line about models.
 
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{Program, binary, data_dir, database, outcome};
 
 fn client() -> Client {
-    // A second test of the same process finds it installed.
+    // Fails if another test of this process has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder().no_proxy().build().unwrap()
 }
@@ -16,7 +16,7 @@ async fn create(program: &Program, body: Value) -> Response {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_says_what_models_accept_and_what_sessions_may_ask_of_them() {
+async fn the_operator_sets_capabilities_of_models_and_limits_tools_and_betas() {
     let (folder, database) = (data_dir(), database().await);
     let file = folder.path().join("capabilities.json");
     let few = json!({ "max_tokens": 10_000, "effort": [] });
@@ -32,7 +32,10 @@ async fn the_operator_says_what_models_accept_and_what_sessions_may_ask_of_them(
     let models = models["data"].as_array().unwrap();
     let mine = models.iter().find(|model| model["id"] == "mine").unwrap();
     assert_eq!(mine["capabilities"], few);
-    assert!(models.iter().all(|model| model.get("available").is_none()), "nobody was asked");
+    assert!(
+        models.iter().all(|model| model.get("available").is_none()),
+        "the server was asked for its models"
+    );
 
     let beta = |name: &str| json!({ "betas": [name], "tools": ["web_search"] });
     assert_eq!(create(&program, beta("task-budgets-2026-03-13")).await.status(), 201);
@@ -50,7 +53,7 @@ async fn the_operator_says_what_models_accept_and_what_sessions_may_ask_of_them(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_word_that_cannot_be_used_is_named_at_the_start() {
+async fn an_invalid_value_is_named_at_the_start() {
     let (folder, database) = (data_dir(), database().await);
     let file = folder.path().join("capabilities.json");
     std::fs::write(&file, r#"{ "mine": { "max_token": 1 } }"#).unwrap();

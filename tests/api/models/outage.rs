@@ -1,4 +1,5 @@
-//! A model that fails everybody: it is left alone, no run is lost, and it is found well again.
+//! The circuit breaker for a model server that fails every request: it opens, no run is lost, and
+//! it closes after a request that succeeds.
 
 use std::time::Duration;
 
@@ -6,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::support::{TestApp, says};
 
-/// A status that asks to be tried again at once.
+/// A failure status whose headers ask for an immediate retry.
 fn soon(status: u16) -> Value {
     json!({ "status": status, "headers": { "retry-after-ms": "5" } })
 }
 
-/// The state of the circuit as `/readyz` tells it, and as `/metrics` does.
+/// The state of the circuit breaker, from `/readyz` and from `/metrics`.
 async fn circuit(app: &TestApp) -> (String, String) {
     let ready: Value = app.get("/readyz").send().await.unwrap().json().await.unwrap();
     let text = app.get("/metrics").send().await.unwrap().text().await.unwrap();
@@ -19,16 +20,16 @@ async fn circuit(app: &TestApp) -> (String, String) {
     (ready["checks"]["model"]["detail"].as_str().unwrap().to_owned(), open.unwrap().to_owned())
 }
 
-/// Waits until the model is left alone.
-async fn opened(app: &TestApp) {
+/// Waits until the circuit breaker opens.
+async fn wait_until_open(app: &TestApp) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
     while circuit(app).await.0 == "closed" {
-        assert!(tokio::time::Instant::now() < deadline, "it never opened");
+        assert!(tokio::time::Instant::now() < deadline, "the circuit breaker did not open");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// How many requests to the model were sent again.
+/// The number of retried requests to the model.
 async fn retries(app: &TestApp) -> u64 {
     let text = app.get("/metrics").send().await.unwrap().text().await.unwrap();
     let sent = text
@@ -37,12 +38,12 @@ async fn retries(app: &TestApp) -> u64 {
     sent.unwrap().parse().unwrap()
 }
 
-/// A script in which one message uses up the patience of a run, and the next one finds the model
-/// ill a few times more.
+/// A script in which the first message uses up all tries of its run, and the second one fails
+/// twice more before the model recovers.
 fn outage() -> Value {
     let mut last = says("Here I am.");
     last["fail_first"] = json!([soon(529), soon(503)]);
-    // Time for others to come while this one finds out.
+    // Time for other runs to start while this request probes the server.
     last["delay_ms"] = 4000.into();
     json!({ "conversations": [
         { "when": "first", "replies": [soon(529)] },
@@ -52,18 +53,18 @@ fn outage() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_fails_ten_times_in_a_row_is_left_alone_until_one_request_finds_it_well() {
+async fn the_circuit_opens_after_ten_failures_in_a_row_and_closes_after_one_success() {
     let app = TestApp::start(outage()).await;
     let closed = ("closed".to_owned(), "0".to_owned());
     assert_eq!(circuit(&app).await, closed);
     let first = app.session().await;
     assert_eq!(first.ask("first").await["status"], "failed");
-    assert_eq!(circuit(&app).await, closed, "one run alone does not open it");
+    assert_eq!(circuit(&app).await, closed, "one run alone does not open the circuit");
 
     let second = app.session().await;
     let run = second.post(json!({ "content": "second" })).await;
-    opened(&app).await;
-    // Who comes now is not refused, and waits.
+    wait_until_open(&app).await;
+    // A run that starts now is not refused. It waits.
     let third = app.session().await;
     let waiting = third.post(json!({ "content": "third" })).await;
     third.reached(&waiting, "session.status_rescheduled").await;
@@ -74,22 +75,22 @@ async fn a_model_that_fails_ten_times_in_a_row_is_left_alone_until_one_request_f
     assert_eq!(retries(&app).await, 7 + 2);
 
     let events = third.events().await;
-    let again: Vec<&Value> = events
+    let attempts: Vec<&Value> = events
         .iter()
         .filter(|event| event["type"] == "session.status_rescheduled")
         .map(|event| &event["attempt"])
         .collect();
-    assert_eq!(again, [0], "it was told once, and failed never");
+    assert_eq!(attempts, [0], "one report of the wait, and no failure");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_waits_for_a_model_that_fails_everybody_can_be_cancelled() {
+async fn a_run_that_waits_for_an_open_circuit_can_be_cancelled() {
     let app = TestApp::start(outage()).await;
     let first = app.session().await;
     assert_eq!(first.ask("first").await["status"], "failed");
     let again = app.session().await;
     let run = again.post(json!({ "content": "first, again" })).await;
-    opened(&app).await;
+    wait_until_open(&app).await;
     let third = app.session().await;
     let waiting = third.post(json!({ "content": "third" })).await;
     third.cancel(&waiting).await;

@@ -1,4 +1,5 @@
-//! What is asked of the prompt cache, and what it gives: by a simulator that keeps one.
+//! The prompt cache: marks in requests, and tokens that are written and read, with a simulator that
+//! has a cache.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -9,7 +10,7 @@ use twostep::domain::prompt_cache::CacheTtl;
 use crate::support::kept_output::MODEL_KEY;
 use crate::support::{SYSTEM, Session, Setup, TestApp, binary, calls, data_dir, replies, says};
 
-/// A service whose model keeps a cache.
+/// A service whose simulator has a cache.
 async fn cached(script: Value) -> TestApp {
     TestApp::start_with(script, Setup { simulates_cache: true, ..Setup::default() }).await
 }
@@ -31,7 +32,7 @@ fn input(usage: &Value) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_pinned_is_marked_and_so_is_the_end() {
+async fn the_system_prompt_and_the_end_of_the_messages_are_marked() {
     for (ttl, mark) in [
         (CacheTtl::FiveMinutes, json!({ "type": "ephemeral" })),
         (CacheTtl::Hour, json!({ "type": "ephemeral", "ttl": "1h" })),
@@ -52,7 +53,7 @@ async fn what_is_pinned_is_marked_and_so_is_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_says_for_how_long_or_not_at_all() {
+async fn the_operator_sets_the_ttl_or_turns_the_cache_off() {
     let system = json!([{ "type": "text", "text": SYSTEM,
                           "cache_control": { "type": "ephemeral", "ttl": "1h" } }]);
     for (args, marks, system) in
@@ -74,7 +75,7 @@ async fn the_operator_says_for_how_long_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_share_what_they_pinned() {
+async fn sessions_with_equal_settings_share_the_cache() {
     let app = cached(replies(&[says("Yes.")])).await;
     let (first, second) = (app.session().await, app.session().await);
     first.ask("The one").await;
@@ -88,7 +89,8 @@ async fn sessions_share_what_they_pinned() {
     assert_eq!(count(&usages(&third).await[0], "cache_read_input_tokens"), 0);
 }
 
-/// Fifty rounds of calls; in every fifth so many that the end alone would not reach back.
+/// Fifty rounds of calls. Every fifth round has so many calls that a mark at the end alone is too
+/// far from the cached prefix.
 fn fifty_rounds() -> Value {
     let call = json!({ "type": "tool_use", "name": "get_time", "input": { "timezone": "UTC" } });
     let said = "I will look at the clock once more, because the time may have changed since. ";
@@ -104,14 +106,14 @@ fn fifty_rounds() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_of_fifty_rounds_reads_nearly_all_it_can_from_the_cache() {
+async fn a_session_of_fifty_rounds_reads_at_least_95_percent_of_what_the_cache_has() {
     let app = cached(fifty_rounds()).await;
     let session = app.session().await;
     let message = json!({ "content": "What time is it?", "limits": { "rounds": 60 } });
     assert_eq!(session.ask_with(message).await["output_text"], "It is late.");
     let usages = usages(&session).await;
     assert_eq!(usages.len(), 50);
-    // What a request can read is what the one before it was: nothing else was ever written.
+    // A request can read at most the input of the request before it: nothing else is in the cache.
     let possible: i64 = usages.iter().take(49).map(input).sum();
     let read: i64 = usages.iter().map(|usage| count(usage, "cache_read_input_tokens")).sum();
     let total: i64 = usages.iter().map(input).sum();
@@ -123,7 +125,7 @@ async fn a_session_of_fifty_rounds_reads_nearly_all_it_can_from_the_cache() {
         percent(read, possible),
         percent(read, total)
     );
-    // Not by a macro: the figures are for the eye, and the test that prints them passes.
+    // Not with `eprint!`: the test harness hides its output when the test passes.
     std::io::stderr().write_all(figures.as_bytes()).unwrap();
     assert!(read * 100 >= possible * 95, "{usages:?}");
     let upstream = app.upstream();
@@ -132,7 +134,7 @@ async fn a_session_of_fifty_rounds_reads_nearly_all_it_can_from_the_cache() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_begins_otherwise_says_where() {
+async fn a_changed_prefix_of_a_request_is_reported_with_its_level() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let session = app.session().await;
     let tool = json!({ "name": "open_door", "description": "Opens a door.", "client": true,

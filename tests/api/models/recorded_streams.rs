@@ -1,5 +1,5 @@
-//! Every recorded stream through the whole service: what it says is stored block by block and told,
-//! its run ends as its stop reason wants it, and what is stored goes back to the model untouched.
+//! Every recorded stream through the whole service: its blocks are stored and published as events,
+//! its run settles according to its stop reason, and the stored blocks are sent back unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams").join(name)
 }
 
-/// The text of a stream.
+/// The text of a recorded stream.
 pub(crate) fn stream(name: &str) -> String {
     fs::read_to_string(fixture(&format!("{name}.sse"))).unwrap()
 }
@@ -24,14 +24,14 @@ fn json_of(name: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(fixture(name)).unwrap()).unwrap()
 }
 
-/// One recorded stream, and what is to come of it.
+/// A recorded stream and the expected result.
 struct Sample {
     name: String,
     sse: String,
     /// The message that it adds up to.
     message: Value,
-    /// Whether it is a whole reply; else the model is asked again.
-    is_whole: bool,
+    /// True for a complete reply. An incomplete one is requested again.
+    is_complete: bool,
 }
 
 impl Sample {
@@ -45,33 +45,33 @@ impl Sample {
     fn read(entry: &Value) -> Self {
         let name = entry["name"].as_str().unwrap().to_owned();
         let message = without_nulls(json_of(&format!("{name}.json")));
-        let is_whole = !matches!(entry["outcome"].as_str(), Some("api_error" | "truncated"));
-        Self { sse: stream(&name), name, message, is_whole }
+        let is_complete = !matches!(entry["outcome"].as_str(), Some("api_error" | "truncated"));
+        Self { sse: stream(&name), name, message, is_complete }
     }
 
     fn stop_reason(&self) -> &str {
         self.message["stop_reason"].as_str().unwrap_or_default()
     }
 
-    /// The blocks that enter the history: a refused draft does not, nor does a call that was cut.
+    /// The blocks that enter the history: without a refused draft and without truncated calls.
     fn kept(&self) -> Vec<Value> {
         let blocks = self.message["content"].as_array().cloned().unwrap_or_default();
-        if !self.is_whole || self.stop_reason() == "refusal" {
+        if !self.is_complete || self.stop_reason() == "refusal" {
             return Vec::new();
         }
         let may_call = self.stop_reason() == "tool_use";
         blocks.into_iter().filter(|block| may_call || block["type"] != "tool_use").collect()
     }
 
-    /// The end of its run. After calls and after a pause there is another reply.
-    fn ends_as(&self) -> &str {
+    /// The stop reason of its run. After calls and after a pause there is another reply.
+    fn run_stop_reason(&self) -> &str {
         match self.stop_reason() {
             "tool_use" | "pause_turn" | "" => "end_turn",
             other => other,
         }
     }
 
-    /// The text of those blocks that came whole, in one event.
+    /// The text of the blocks that are complete in one event.
     fn whole_blocks(&self) -> Vec<String> {
         #[derive(Deserialize)]
         struct Event {
@@ -106,8 +106,8 @@ fn of_type(blocks: &[Value], kind: &str) -> Vec<Value> {
     blocks.iter().filter(|block| block["type"] == kind).cloned().collect()
 }
 
-/// Results for the calls of the model's own tools that a sample leaves open: where it goes on, the
-/// model answers them itself.
+/// Results for the server tool calls that a sample leaves open. The model sends them in the reply
+/// that continues the sample.
 fn results(sample: &Sample) -> Vec<Value> {
     let blocks = sample.kept();
     let is_open = |call: &&Value| blocks.iter().all(|block| block["tool_use_id"] != call["id"]);
@@ -119,13 +119,13 @@ fn results(sample: &Sample) -> Vec<Value> {
     calls.iter().filter(is_open).map(result).collect()
 }
 
-/// A model that plays a sample, and then says that it is done.
+/// A script that plays a sample and then replies `Done.`
 fn plays(sample: &Sample) -> Value {
     let mut content = results(sample);
     content.push(json!({ "type": "text", "text": "Done." }));
     let mut done = json!({ "content": content });
     let played = json!({ "raw_sse": sample.sse });
-    let replies = if sample.is_whole {
+    let replies = if sample.is_complete {
         json!([played, done])
     } else {
         done["fail_first"] = json!([played]);
@@ -147,16 +147,16 @@ async fn stored_text(session: &Session<'_>, seq: i32) -> String {
 async fn check_history(session: &Session<'_>, sample: &Sample) {
     let (name, kept) = (&sample.name, sample.kept());
     if kept.is_empty() {
-        let expected = if sample.is_whole { 1 } else { 2 };
+        let expected = if sample.is_complete { 1 } else { 2 };
         assert_eq!(session.history().await.len(), expected, "{name}");
         return;
     }
     let item = session.history().await.swap_remove(1);
-    let said = without_nulls(item["message"].clone());
+    let message = without_nulls(item["message"].clone());
     let expected =
         json!([sample.message["id"], sample.message["model"], sample.stop_reason(), kept]);
     assert_eq!(
-        json!([said["id"], said["model"], said["stop_reason"], said["content"]]),
+        json!([message["id"], message["model"], message["stop_reason"], message["content"]]),
         expected,
         "{name}"
     );
@@ -170,32 +170,32 @@ async fn check_events(session: &Session<'_>, sample: &Sample) {
     let (name, kept) = (&sample.name, sample.kept());
     let events = without_nulls(session.events().await.into());
     let events = events.as_array().unwrap();
-    let mut said: Vec<Value> = Vec::new();
+    let mut expected: Vec<Value> = Vec::new();
     let texts = of_type(&kept, "text");
-    said.extend((!texts.is_empty()).then(|| texts.into()));
-    // After calls, after a pause and after a failure comes another reply.
-    if !sample.is_whole || matches!(sample.stop_reason(), "tool_use" | "pause_turn") {
-        said.push(json!([{ "type": "text", "text": "Done." }]));
+    expected.extend((!texts.is_empty()).then(|| texts.into()));
+    // After calls, a pause or a failure there is another reply.
+    if !sample.is_complete || matches!(sample.stop_reason(), "tool_use" | "pause_turn") {
+        expected.push(json!([{ "type": "text", "text": "Done." }]));
     }
-    let told: Vec<Value> =
+    let messages: Vec<Value> =
         of_type(events, "agent.message").iter().map(|event| event["content"].clone()).collect();
-    assert_eq!(told, said, "{name}");
-    let asked = |blocks: Vec<Value>| -> Vec<Value> {
-        let asked = blocks.iter().map(|block| json!([block["id"], block["name"], block["input"]]));
-        asked.collect()
+    assert_eq!(messages, expected, "{name}");
+    let calls_in = |blocks: Vec<Value>| -> Vec<Value> {
+        let calls = blocks.iter().map(|block| json!([block["id"], block["name"], block["input"]]));
+        calls.collect()
     };
-    let calls = asked(of_type(&kept, "tool_use"));
-    assert_eq!(asked(of_type(events, "agent.tool_use")), calls, "{name}");
+    let calls = calls_in(of_type(&kept, "tool_use"));
+    assert_eq!(calls_in(of_type(events, "agent.tool_use")), calls, "{name}");
     assert_eq!(of_type(events, "agent.tool_result").len(), calls.len(), "{name}");
-    let thoughts = of_type(&kept, "thinking").len();
-    assert_eq!(of_type(events, "agent.thinking").len(), thoughts.min(1), "{name}");
-    let failures = usize::from(!sample.is_whole);
+    let thinking = of_type(&kept, "thinking").len();
+    assert_eq!(of_type(events, "agent.thinking").len(), thinking.min(1), "{name}");
+    let failures = usize::from(!sample.is_complete);
     assert_eq!(of_type(events, "session.status_rescheduled").len(), failures, "{name}");
 }
 
-/// What a session asks for that gets such a reply: only where the model may sum up by itself does it
-/// take a summary back.
-fn asked_for(sample: &Sample) -> Value {
+/// The settings of a session for a sample: the model accepts a summary block only from a session
+/// whose context edits allow compaction.
+fn settings_for(sample: &Sample) -> Value {
     if of_type(&sample.kept(), "compaction").is_empty() {
         return json!({});
     }
@@ -204,10 +204,10 @@ fn asked_for(sample: &Sample) -> Value {
 
 async fn play(sample: Sample) {
     let app = TestApp::start(plays(&sample)).await;
-    let session = app.session_with(asked_for(&sample)).await;
+    let session = app.session_with(settings_for(&sample)).await;
     let run = session.ask("play").await;
-    let ended = json!([run["status"], run["stop_reason"]["type"]]);
-    assert_eq!(ended, json!(["completed", sample.ends_as()]), "{}: {run}", sample.name);
+    let outcome = json!([run["status"], run["stop_reason"]["type"]]);
+    assert_eq!(outcome, json!(["completed", sample.run_stop_reason()]), "{}: {run}", sample.name);
     check_history(&session, &sample).await;
     check_events(&session, &sample).await;
 
@@ -221,8 +221,8 @@ async fn play(sample: Sample) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_recorded_stream_is_stored_told_and_sent_back() {
-    // A local server's thinking has no signature, without which no other server takes it back.
+async fn every_recorded_stream_is_stored_published_and_sent_back() {
+    // The thinking of a local server has no signature. Other servers do not accept it back.
     let samples = Sample::all().into_iter().filter(|sample| !sample.name.starts_with("28_"));
     let samples: Vec<Sample> = samples.collect();
     assert_eq!(samples.len(), 29);
@@ -233,15 +233,15 @@ async fn every_recorded_stream_is_stored_told_and_sent_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thinking_without_a_signature_is_kept_as_it_came() {
+async fn thinking_without_a_signature_is_stored_unchanged() {
     let samples = Sample::all();
     let sample = samples.iter().find(|sample| sample.name.starts_with("28_")).unwrap();
     let app = TestApp::start(plays(sample)).await;
     let session = app.session().await;
     let run = session.ask("play").await;
     check_history(&session, sample).await;
-    // The server that sent it takes it back; the one that the simulator stands for does not, and
-    // is sent the history without it.
+    // The server that sent it accepts it back. The server that the simulator imitates does not, and
+    // receives the history without it.
     assert_eq!(run["status"], "completed");
     let refused = "messages.1.content.0.thinking.signature: Field required";
     assert_eq!(app.simulator.refusals(), [refused]);
@@ -249,7 +249,7 @@ async fn thinking_without_a_signature_is_kept_as_it_came() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_that_only_the_model_knows_are_sent_back_in_their_place() {
+async fn unknown_blocks_are_sent_back_in_the_same_order() {
     let mut blocks = json!([
         { "type": "container_upload", "file_id": "file_011" },
         { "type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {} },
@@ -263,7 +263,7 @@ async fn blocks_that_only_the_model_knows_are_sent_back_in_their_place() {
     let app = TestApp::start(replies(&[json!({ "content": blocks })])).await;
     let session = app.session().await;
     session.ask("Make a file").await;
-    // As the simulator completes what a script leaves out.
+    // The simulator adds this member where a script omits it.
     blocks[1]["caller"] = json!({ "type": "direct" });
     assert_eq!(session.history().await[1]["message"]["content"], blocks);
     session.ask("And another").await;

@@ -1,5 +1,5 @@
-//! A part of the history that the model's side refuses: it is sent no more, what is stored stays,
-//! and the session goes on.
+//! Parts of the history that the model server refuses: they are no longer sent, the stored history
+//! does not change, and the session continues.
 
 use serde_json::{Value, json};
 use twostep::domain::provider::Provider;
@@ -16,7 +16,7 @@ async fn stored(session: &Session<'_>) -> Vec<Value> {
     session.history().await.into_iter().map(|item| item["message"].clone()).collect()
 }
 
-/// What a session was told of its history, in order.
+/// The reported changes of the history that a session sends, in order.
 async fn changes(session: &Session<'_>) -> Vec<Value> {
     let events = session.events().await;
     let updated = events.iter().filter(|event| event["type"] == "session.updated");
@@ -32,9 +32,9 @@ const BOUND: &str = "messages.1.content.0: Invalid `signature` in `thinking` blo
     bound to a different conversation. Remove the block, or set \
     `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".";
 
-/// The simulator signs its thinking over the tools, so other tools make it void.
+/// The simulator's signatures of thinking cover the tools, so that other tools invalidate them.
 #[tokio::test(flavor = "multi_thread")]
-async fn thinking_that_is_not_taken_back_is_sent_no_more() {
+async fn refused_thinking_is_no_longer_sent() {
     let thinks = || {
         replies(&[json!({ "content": [
             { "type": "thinking", "thinking": "Hm." },
@@ -57,7 +57,7 @@ async fn thinking_that_is_not_taken_back_is_sent_no_more() {
     assert_eq!(kinds_of(&upstream.body(2)["messages"][1]), ["text"]);
     assert_eq!(app.simulator.refusals(), [BOUND]);
 
-    // Another process knows of it. The thinking since then is good, and is sent.
+    // Another process reads the change from the database. Later thinking is valid and is sent.
     let app = app.restarted_after_refusals(thinks()).await;
     let session = app.existing_session(&id);
     session.ask_with(json!({ "content": "And now?", "tools": [door()] })).await;
@@ -69,7 +69,7 @@ async fn thinking_that_is_not_taken_back_is_sent_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_cannot_be_read_gives_way_to_a_word() {
+async fn an_unreadable_image_is_replaced_by_a_placeholder() {
     let script = || {
         json!({ "conversations": [
             { "when": "again", "replies": [says("It still is.")] },
@@ -98,7 +98,7 @@ async fn an_image_that_cannot_be_read_gives_way_to_a_word() {
     let sent = app.upstream().body(last)["messages"][2]["content"][0]["content"].clone();
     assert_eq!(sent, json!([content[0], { "type": "text", "text": WORD }]));
 
-    // A process that reads the history from the database sends the word too.
+    // A process that reads the history from the database sends the placeholder too.
     let app = app.restarted_after_refusals(script()).await;
     let session = app.existing_session(&id);
     assert_eq!(session.ask("Look again").await["output_text"], "It still is.");
@@ -106,11 +106,11 @@ async fn an_image_that_cannot_be_read_gives_way_to_a_word() {
     app.end_refused(&[]);
 }
 
-/// The text of the error names one image, its details name all.
+/// The message of an error names one image. The details of an error apply to all images.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_of_the_user_gives_way_to_a_word_however_it_is_named() {
+async fn an_image_of_the_user_is_replaced_however_the_error_names_it() {
     let [one, other] = ["https://example.org/one.png", "https://example.org/other.png"];
-    let word = json!({ "type": "text", "text": WORD });
+    let placeholder = json!({ "type": "text", "text": WORD });
     let replaced =
         |block: i32| json!({ "change": "block_replaced", "message_seq": 1, "block": block });
     let details =
@@ -120,13 +120,13 @@ async fn an_image_of_the_user_gives_way_to_a_word_however_it_is_named() {
             json!({ "type": "image", "contains": "other", "message": "Could not process image" }),
             "messages.0.content.2.image.source: Could not process image",
             json!([replaced(2)]),
-            json!([image_at(one), { "type": "text", "text": "or" }, word]),
+            json!([image_at(one), { "type": "text", "text": "or" }, placeholder]),
         ),
         (
             json!({ "type": "image", "message": "They are too large", "details": details }),
             "They are too large",
             json!([replaced(0), replaced(2)]),
-            json!([word, { "type": "text", "text": "or" }, word]),
+            json!([placeholder, { "type": "text", "text": "or" }, placeholder]),
         ),
     ];
     for (unreadable, refusal, changed, sent) in table {
@@ -149,9 +149,10 @@ async fn an_image_of_the_user_gives_way_to_a_word_however_it_is_named() {
     }
 }
 
-/// There the images of a result follow in a message of the user, and the system prompt comes first.
+/// In this protocol, the images of a result follow in a user message, and the system prompt is the
+/// first message.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_other_protocol_names_images_in_its_own_way() {
+async fn refused_images_are_replaced_in_chat_completions() {
     let script = json!({
         "conversations": [
             { "when": "images of the result", "replies": [says("It is open.")] },
@@ -181,7 +182,7 @@ async fn the_other_protocol_names_images_in_its_own_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_that_nothing_can_be_done_about_fails_the_run_at_once() {
+async fn a_refusal_without_a_repair_fails_the_run_at_once() {
     for message in [
         "messages.0.content.0.text: unheard of",
         "messages.7.content.0.image.source: no such message",

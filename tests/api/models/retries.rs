@@ -1,4 +1,4 @@
-//! When a failed request is sent again, and what a run gives up while it waits.
+//! The wait before a request is retried, and the release of the slot during the wait.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::support::{Received, Setup, TestApp, replies, says};
 
-/// A good reply whose first attempts go wrong in these ways.
+/// A script with a good reply after these failures.
 fn after(failures: &[Value]) -> Value {
     let mut reply = says("Here I am.");
     reply["fail_first"] = failures.into();
     replies(&[reply])
 }
 
-/// The waits that a run was told of, in milliseconds.
+/// The waits in the reschedule events of a run, in milliseconds.
 fn waits(events: &[Value]) -> Vec<i128> {
     let again = events.iter().filter(|event| event["type"] == "session.status_rescheduled");
     again
@@ -27,7 +27,7 @@ fn waits(events: &[Value]) -> Vec<i128> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_is_kept_however_it_is_asked_for() {
+async fn a_retry_waits_as_long_as_asked_in_every_format() {
     let servers_time = Timestamp::now() + Duration::from_hours(1);
     let date = |at: &Timestamp| DateTimePrinter::new().timestamp_to_rfc9110_string(at).unwrap();
     let by_date = json!({ "date": date(&servers_time),
@@ -45,14 +45,14 @@ async fn a_wait_is_kept_however_it_is_asked_for() {
         let started = Instant::now();
         assert_eq!(session.ask("Where are you?").await["output_text"], "Here I am.");
         assert!(started.elapsed().as_millis() >= asked, "{headers}");
-        let [told] = waits(&session.events().await)[..] else { panic!("{headers}") };
+        let [reported] = waits(&session.events().await)[..] else { panic!("{headers}") };
         let asked = i128::try_from(asked).unwrap();
-        assert!((asked - 700..=asked).contains(&told), "{headers}: {told} ms");
+        assert!((asked - 700..=asked).contains(&reported), "{headers}: {reported} ms");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_of_more_than_a_minute_is_told_and_not_kept() {
+async fn a_wait_of_more_than_a_minute_is_reported_and_fails_the_run() {
     for (headers, seconds) in
         [(json!({ "retry-after": "61" }), 61), (json!({ "retry-after-ms": "3600000" }), 3600)]
     {
@@ -70,7 +70,7 @@ async fn a_wait_of_more_than_a_minute_is_told_and_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_advice_of_the_server_counts_more_than_its_status() {
+async fn the_retry_header_of_the_server_overrides_its_status() {
     let advised = |status: u16, advice: &str| {
         json!({ "status": status,
                 "headers": { "x-should-retry": advice, "retry-after-ms": "5" } })
@@ -85,7 +85,7 @@ async fn the_advice_of_the_server_counts_more_than_its_status() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_slot_is_enough_for_two_sessions_when_one_of_them_waits() {
+async fn one_slot_serves_another_session_while_a_run_waits() {
     let mut waits = says("Here I am.");
     waits["fail_first"] = json!([{ "status": 529, "headers": { "retry-after": "50" } }]);
     let script = json!({ "conversations": [
@@ -101,13 +101,13 @@ async fn one_slot_is_enough_for_two_sessions_when_one_of_them_waits() {
     for text in ["First", "Second"] {
         assert_eq!(other.ask(text).await["output_text"], "At once.");
     }
-    assert_eq!(waiting.run(&run).await["status"], "running", "it is still in hand");
+    assert_eq!(waiting.run(&run).await["status"], "running", "it is still claimed");
     waiting.cancel(&run).await;
     assert_eq!(waiting.settled(&run).await["status"], "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_gave_its_slot_back_goes_on_when_its_wait_is_over() {
+async fn a_run_that_released_its_slot_continues_after_its_wait() {
     let mut waits = says("Here I am.");
     waits["fail_first"] = json!([{ "status": 529, "headers": { "retry-after": "5.2" } }]);
     let mut slow = says("At last.");
@@ -126,13 +126,13 @@ async fn a_run_that_gave_its_slot_back_goes_on_when_its_wait_is_over() {
     assert_eq!(other.settled(&second).await["output_text"], "At last.");
     let run = waiting.settled(&first).await;
     assert_eq!(run["output_text"], "Here I am.");
-    // There is one slot: the first had to wait until the second was through.
+    // There is one slot, so the first run waits until the second one has settled.
     let time = |run: &Value| run["finished_at"].as_str().unwrap().parse::<Timestamp>().unwrap();
     assert!(time(&run) >= time(&other.run(&second).await));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_who_comes_while_the_run_waits_sees_nothing_of_the_broken_reply() {
+async fn a_reader_that_connects_during_the_wait_receives_no_preview_of_the_broken_reply() {
     let mut reply = says("Here I am.");
     reply["fail_first"] = json!([
         { "content": [{ "type": "text", "text": "WRONG, and WRONG again" }], "error_after": 5,

@@ -1,5 +1,5 @@
-//! What a session asks of its model: pinned, sent as it was written, and refused where the model
-//! would refuse it.
+//! Settings for the model of a session: pinned, sent unchanged, and refused if the model would
+//! refuse them.
 
 use serde_json::{Value, json};
 use twostep::service::ModelRules;
@@ -11,7 +11,7 @@ async fn app() -> TestApp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_session_asks_of_its_model_is_shown_and_sent_with_every_request() {
+async fn model_settings_are_shown_and_sent_with_every_request() {
     let app = app().await;
     let asked = json!({
         "system": [{ "type": "text", "text": "Be brief." }, { "type": "text", "text": "é\n" }],
@@ -51,7 +51,7 @@ async fn what_a_session_asks_of_its_model_is_shown_and_sent_with_every_request()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_session_does_not_ask_is_not_sent() {
+async fn unset_settings_are_not_sent() {
     let app = app().await;
     let session = app.session_with(json!({ "tools": [], "system": "" })).await;
     session.ask("One").await;
@@ -64,7 +64,7 @@ async fn what_a_session_does_not_ask_is_not_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_do_not_fit_are_pointed_at() {
+async fn invalid_settings_are_refused_with_a_pointer() {
     let app = app().await;
     let session = app.session().await;
     let text = |text: &str| json!({ "type": "text", "text": text });
@@ -119,7 +119,7 @@ async fn settings_that_the_model_refuses_are_refused_before_any_request() {
         let response = app.post("/v1/sessions").json(&body).send().await.unwrap();
         let problem = problem(response, 422, "validation_failed").await;
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}");
-        // Nobody knows what another model takes.
+        // The capabilities of another model are unknown.
         body["model"] = "a-local-model".into();
         let response = app.post("/v1/sessions").json(&body).send().await.unwrap();
         assert_eq!(response.status(), 201, "{body}");
@@ -128,7 +128,7 @@ async fn settings_that_the_model_refuses_are_refused_before_any_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_decides_which_beta_features_may_be_named() {
+async fn the_operator_limits_beta_features() {
     let allowed = "task-budgets-2026-03-13";
     let betas = Some(vec![allowed.to_owned()]);
     let model_rules = ModelRules { betas, ..ModelRules::default() };

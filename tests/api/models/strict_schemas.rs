@@ -1,5 +1,5 @@
-//! A server that insists on every member of an answer: schemas that leave one out are refused where
-//! it is the one that is asked, and nowhere else.
+//! Output schemas for a model server that requires every property: a schema with an optional
+//! property is refused for that server and accepted for others.
 
 use serde_json::{Value, json};
 
@@ -15,11 +15,13 @@ fn schema(required: &[&str]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_names_every_member_where_the_server_insists() {
-    // Another test of the same process finds it installed.
+async fn a_schema_with_an_optional_property_is_refused_where_the_server_requires_all() {
+    // Fails if another test of this process has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let data = data_dir();
-    for (base_url, insists) in [("https://api.openai.com/v1", true), ("http://[::1]:9/v1", false)] {
+    for (base_url, requires_all) in
+        [("https://api.openai.com/v1", true), ("http://[::1]:9/v1", false)]
+    {
         let mut command = binary(&["serve", "--provider", "openai", "--model", "gpt-5"]);
         command.args(["--bind", "127.0.0.1:0", "--data-dir", data.path().to_str().unwrap()]);
         command.env("OPENAI_API_KEY", "k").env("OPENAI_BASE_URL", base_url);
@@ -31,7 +33,7 @@ async fn a_schema_names_every_member_where_the_server_insists() {
         };
         assert_eq!(post(&["city", "degrees"]).await.status(), 201);
         let response = post(&["city"]).await;
-        if insists {
+        if requires_all {
             let problem = problem(response, 422, "validation_failed").await;
             assert_eq!(problem["errors"][0]["pointer"], "/output_schema/required");
         } else {
