@@ -1,4 +1,4 @@
-//! Pages of browsers: those that may use the service, and those that must not.
+//! Web pages: pages of allowed origins can use the service, other pages cannot.
 
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::json;
@@ -21,7 +21,7 @@ fn preflight(app: &TestApp, origin: &str) -> RequestBuilder {
         .header("access-control-request-headers", "authorization,content-type")
 }
 
-/// What an answer says to the browser.
+/// The CORS headers of a response, without their prefix.
 fn cors(response: &Response) -> Vec<(String, String)> {
     let named = response.headers().iter().filter_map(|(name, value)| {
         let name = name.as_str().strip_prefix("access-control-")?;
@@ -43,10 +43,10 @@ fn exposed() -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_is_allowed_is_told_what_it_may_send() {
+async fn a_preflight_of_an_allowed_origin_lists_methods_and_headers() {
     let app = TestApp::start_with(json!({}), with_cors(keys_needed())).await;
-    let answer = preflight(&app, APP).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
+    let response = preflight(&app, APP).send().await.unwrap();
+    assert_eq!(response.status(), 200);
     let headers = "authorization,x-api-key,content-type,accept,idempotency-key,last-event-id,\
         if-match,if-none-match,prefer,x-request-id,traceparent,tracestate";
     let expected = [
@@ -56,8 +56,8 @@ async fn a_page_that_is_allowed_is_told_what_it_may_send() {
         ("max-age", "600"),
     ];
     let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    assert_eq!(cors(&answer), expected);
-    let vary = answer.headers()["vary"].to_str().unwrap();
+    assert_eq!(cors(&response), expected);
+    let vary = response.headers()["vary"].to_str().unwrap();
     assert!(vary.to_ascii_lowercase().contains("origin"), "{vary}");
 
     let others = preflight(&app, EVIL).send().await.unwrap();
@@ -65,44 +65,44 @@ async fn a_page_that_is_allowed_is_told_what_it_may_send() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_is_allowed_can_read_every_answer() {
+async fn a_page_of_an_allowed_origin_can_read_every_response() {
     let setup = Setup { rate_limit: 3, max_streams: Some(1), ..with_cors(keys_needed()) };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
     let session = app.session().await;
     let path = session.path("/events/stream");
     let from_app = |request: RequestBuilder| request.header("origin", APP).send();
-    let stranger = from_app(app.get_as(None, &path)).await.unwrap();
-    assert_eq!((stranger.status().as_u16(), cors(&stranger)), (401, exposed()));
+    let unauthenticated = from_app(app.get_as(None, &path)).await.unwrap();
+    assert_eq!((unauthenticated.status().as_u16(), cors(&unauthenticated)), (401, exposed()));
     let stream = from_app(app.get(&path)).await.unwrap();
     assert_eq!((stream.status().as_u16(), cors(&stream)), (200, exposed()));
-    let no_place = from_app(app.get(&path)).await.unwrap();
-    assert_eq!((no_place.status().as_u16(), cors(&no_place)), (503, exposed()));
+    let too_many = from_app(app.get(&path)).await.unwrap();
+    assert_eq!((too_many.status().as_u16(), cors(&too_many)), (503, exposed()));
     let too_often = from_app(app.get(&path)).await.unwrap();
     assert_eq!((too_often.status().as_u16(), cors(&too_often)), (429, exposed()));
-    let elsewhere = from_app(app.get("/elsewhere")).await.unwrap();
-    assert_eq!((elsewhere.status().as_u16(), cors(&elsewhere)), (404, exposed()));
+    let not_found = from_app(app.get("/elsewhere")).await.unwrap();
+    assert_eq!((not_found.status().as_u16(), cors(&not_found)), (404, exposed()));
     drop(stream);
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_else_can_read_anything() {
+async fn pages_of_other_origins_can_read_nothing() {
     for setup in [keys_needed(), with_cors(keys_needed())] {
         let allows_some = !setup.cors_origins.is_empty();
         let app = TestApp::start_with(json!({}), setup).await;
-        let answer = app.get("/v1/sessions").header("origin", EVIL).send().await.unwrap();
-        // A page with a key is as good as any other client, but its browser does not let it read.
-        assert_eq!(answer.status(), 200);
-        assert!(cors(&answer).iter().all(|(name, _)| name != "allow-origin"), "{answer:?}");
+        let response = app.get("/v1/sessions").header("origin", EVIL).send().await.unwrap();
+        // A page with a key is a client like any other, but its browser does not let it read.
+        assert_eq!(response.status(), 200);
+        assert!(cors(&response).iter().all(|(name, _)| name != "allow-origin"), "{response:?}");
         if !allows_some {
-            let answer = preflight(&app, APP).send().await.unwrap();
-            assert_eq!((answer.status().as_u16(), cors(&answer)), (405, vec![]));
+            let response = preflight(&app, APP).send().await.unwrap();
+            assert_eq!((response.status().as_u16(), cors(&response)), (405, vec![]));
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_another_origin_does_not_drive_an_open_service() {
+async fn a_page_of_another_origin_cannot_use_a_service_without_keys() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let message = || session.message(&json!({ "content": "Hi" }));
@@ -124,7 +124,7 @@ async fn a_page_of_another_origin_does_not_drive_an_open_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_is_allowed_may_drive_an_open_service() {
+async fn a_page_of_an_allowed_origin_can_use_a_service_without_keys() {
     let app = TestApp::start_with(json!({}), with_cors(Setup::default())).await;
     let post =
         app.post("/v1/sessions").header("origin", APP).header("sec-fetch-site", "cross-site");
@@ -133,14 +133,14 @@ async fn a_page_that_is_allowed_may_drive_an_open_service() {
     problem(post, 403, "forbidden_origin").await;
 }
 
-/// The status of a read under this host.
+/// The status of a request with this host.
 async fn status_under(app: &TestApp, host: &str) -> u16 {
     let read = app.get("/v1/sessions").header("host", host).send().await.unwrap();
     read.status().as_u16()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_was_pointed_at_this_machine_opens_nothing() {
+async fn a_request_to_an_unknown_host_is_refused_because_of_dns_rebinding() {
     let setup = Setup { allowed_hosts: Some(vec!["twostep.example"]), ..Setup::default() };
     let app = TestApp::start_with(json!({}), setup).await;
     let port = app.address.port();
@@ -148,7 +148,7 @@ async fn a_name_that_was_pointed_at_this_machine_opens_nothing() {
         assert_eq!(status_under(&app, &host).await, 200, "{host}");
     }
     assert_eq!(status_under(&app, &format!("evil.example:{port}")).await, 421);
-    // Nor behind a proxy that puts a name of its own into `Host`.
+    // Behind a proxy that replaces `Host`, the forwarded host is checked.
     let proxied = app.get("/v1/sessions").header("x-forwarded-host", "evil.example");
     assert_eq!(proxied.send().await.unwrap().status(), 421);
     let proxied = app.get("/v1/sessions").header("x-forwarded-host", "twostep.example");
@@ -162,9 +162,9 @@ async fn a_name_that_was_pointed_at_this_machine_opens_nothing() {
     );
 }
 
-/// What a form or a script can send to another site without asking it first.
+/// A form or a script can send these content types to another site without a preflight.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_browser_sends_without_a_preflight_is_not_taken_for_json() {
+async fn content_types_that_need_no_preflight_are_not_accepted_as_json() {
     let app = TestApp::start_with(replies(&[says("Hello.")]), keys_needed()).await;
     let session = app.session().await;
     let kinds = [

@@ -1,4 +1,4 @@
-//! Keys when the database is away, or asked too much.
+//! Keys while the database is unavailable or slow.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use twostep::domain::ids::TenantId;
 use super::start;
 use crate::support::{Proxy, Setup, TestApp, database, keys_needed, problem};
 
-/// How long what the database said of a key is remembered.
-const MOMENT: Duration = Duration::from_secs(2);
+/// The time for which the lookup of a key is cached.
+const CACHE_TIME: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_good_for_a_moment_without_the_database_and_then_unknown() {
+async fn a_key_is_accepted_for_a_short_time_without_the_database() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let proxy = Proxy::before(&database.options()).await;
     let options = proxy.options(&database.options());
@@ -29,18 +29,18 @@ async fn a_key_is_good_for_a_moment_without_the_database_and_then_unknown() {
     assert_eq!(get(&key).await.unwrap().status(), 200);
 
     proxy.drop_traffic(true);
-    let answers = [get(&key).await.unwrap().status(), get(&wrong).await.unwrap().status()];
-    assert!(answers == [200, 401] || asked.elapsed() > MOMENT, "{answers:?}");
+    let statuses = [get(&key).await.unwrap().status(), get(&wrong).await.unwrap().status()];
+    assert!(statuses == [200, 401] || asked.elapsed() > CACHE_TIME, "{statuses:?}");
     let deadline = Instant::now() + Duration::from_secs(30);
-    let away = loop {
+    let unavailable = loop {
         let answer = get(&key).await.unwrap();
         if answer.status() != 200 {
             break answer;
         }
-        assert!(Instant::now() < deadline, "the key is good for ever");
+        assert!(Instant::now() < deadline, "the key is still accepted");
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    problem(away, 503, "database_unavailable").await;
+    problem(unavailable, 503, "database_unavailable").await;
     let unknown = ApiKey::generate().unwrap().reveal();
     problem(get(&unknown).await.unwrap(), 503, "database_unavailable").await;
 
@@ -54,11 +54,11 @@ const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = cur
     AND wait_event_type = 'Lock' AND query LIKE '%api_keys%'";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_wrong_keys_takes_few_connections_and_stands_in_nobodys_way() {
+async fn a_flood_of_wrong_keys_uses_few_connections_and_does_not_block_other_requests() {
     let app = start().await;
     let session = app.session().await;
     let pool = app.database.pool(1);
-    // So that nothing but the flood waits for the lock.
+    // Only the flood may wait for the lock.
     app.database.all_uses_noted().await;
     let mut lock = PgConnection::connect_with(&app.database.options()).await.unwrap();
     let mut held = lock.begin().await.unwrap();
@@ -67,7 +67,7 @@ async fn a_flood_of_wrong_keys_takes_few_connections_and_stands_in_nobodys_way()
         let key = ApiKey::generate().unwrap().reveal();
         app.get_as(Some(&key), "/v1/sessions").send().await.unwrap().status().as_u16()
     }));
-    let looked_at = async {
+    let checks = async {
         let deadline = Instant::now() + Duration::from_secs(20);
         let waiting =
             async || sqlx::query_scalar::<_, i64>(WAITING).fetch_one(&pool).await.unwrap();
@@ -81,6 +81,6 @@ async fn a_flood_of_wrong_keys_takes_few_connections_and_stands_in_nobodys_way()
         held.rollback().await.unwrap();
         assert_eq!(app.get(&session.path("")).send().await.unwrap().status(), 200);
     };
-    let (answers, ()) = tokio::join!(flood, looked_at);
-    assert_eq!(answers, [401; 100]);
+    let (statuses, ()) = tokio::join!(flood, checks);
+    assert_eq!(statuses, [401; 100]);
 }

@@ -1,4 +1,4 @@
-//! Every route of the document, asked by everybody who may not, and by one who may.
+//! Every route of the OpenAPI document, with invalid credentials of every kind and with valid ones.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::support::{
     replies, says, seconds_from_now,
 };
 
-/// An operation of the document.
+/// An operation of the OpenAPI document.
 #[derive(Debug)]
 struct Route {
     method: Method,
@@ -21,7 +21,7 @@ struct Route {
     name: String,
     takes_body: bool,
     is_open: bool,
-    /// The responses that the document knows, by status.
+    /// The documented responses by status.
     responses: Value,
 }
 
@@ -44,7 +44,7 @@ fn routes() -> Vec<Route> {
     routes
 }
 
-/// What stands in the place of the parameters of a path.
+/// Values for the parameters of a path.
 #[derive(Debug, Clone)]
 struct Ids {
     session: String,
@@ -63,7 +63,7 @@ impl Ids {
             call: "toolu_01unknown".to_owned(),
             webhook: WebhookId::new().to_string(),
             delivery: DeliveryId::new().to_string(),
-            // Any text of this form is a name.
+            // An id is also a valid name.
             agent: SessionId::new().to_string(),
         }
     }
@@ -85,15 +85,15 @@ impl Route {
         self.method == Method::GET || self.name == "create_ticket"
     }
 
-    /// The path, and a body that the route takes. A new route has to be taught to this test.
+    /// A request with a valid path and body. Each new route with a body needs a case here.
     fn request(&self, client: &Client, app: &TestApp, ids: &Ids) -> RequestBuilder {
         let mut path = self.path.replace("{n}", "1");
         for (name, id) in ids.all() {
             path = path.replace(&format!("{{{name}}}"), id);
         }
-        assert!(!path.contains('{'), "this test cannot fill {path}");
+        assert!(!path.contains('{'), "this test has no value for a parameter of {path}");
         if self.name == "delete_session" {
-            // Other routes have forked it.
+            // Requests to other routes have created forks.
             path.push_str("?forks=delete");
         }
         let request = client.request(self.method.clone(), app.url(&path));
@@ -128,9 +128,8 @@ impl Route {
     }
 }
 
-/// All that an answer tells: status, headers and body, without the ids that were asked for and the
-/// request's own.
-async fn told(
+/// The status, headers and body of a response, without the ids in the request and the request id.
+async fn comparable_response(
     request: RequestBuilder,
     ids: &Ids,
 ) -> (StatusCode, BTreeMap<String, String>, String) {
@@ -152,11 +151,11 @@ async fn told(
 }
 
 async fn status(request: RequestBuilder) -> StatusCode {
-    // Not the body: a stream has no end.
+    // The body is not read: a stream has no end.
     request.send().await.unwrap().status()
 }
 
-/// A service where a run waits for a decision.
+/// A service whose model calls a tool that needs an approval.
 async fn start(access: Setup) -> TestApp {
     let ring = calls_as(&[("toolu_01ring", "ring", json!({ "line": "one" }))]);
     let webhook_hosts = AllowedHosts::parse(["hooks.invalid"]).unwrap();
@@ -177,7 +176,7 @@ async fn waiting_run(session: &Session<'_>) -> Ids {
     Ids { session, run, call, webhook, delivery, agent }
 }
 
-/// A webhook, with a delivery that was given up.
+/// A webhook with a failed delivery.
 async fn failed_delivery(app: &TestApp) -> (String, String) {
     let webhook = json!({ "url": "http://hooks.invalid/", "events": ["approval.decided"] });
     let webhook = app.post("/v1/webhooks").json(&webhook).send().await.unwrap();
@@ -199,24 +198,24 @@ async fn failed_delivery(app: &TestApp) -> (String, String) {
 }
 
 #[test]
-fn the_document_says_which_routes_need_a_key_and_how_they_refuse() {
+fn the_document_lists_which_routes_are_open_and_how_others_refuse() {
     let mut open = Vec::new();
     for route in routes() {
         if route.is_open {
             open.push(route.path);
             continue;
         }
-        let says = |status: &str, name: &str| {
+        let refers_to = |status: &str, name: &str| {
             route.responses[status]["$ref"] == format!("#/components/responses/{name}")
         };
-        assert!(says("401", "Unauthenticated"), "{route:?}");
-        assert!(says("403", "Forbidden"), "{route:?}");
+        assert!(refers_to("401", "Unauthenticated"), "{route:?}");
+        assert!(refers_to("403", "Forbidden"), "{route:?}");
     }
     assert_eq!(open, ["/docs", "/healthz", "/metrics", "/openapi.json", "/readyz"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_route_lets_in_who_has_no_good_key() {
+async fn no_route_accepts_an_invalid_credential() {
     let identity = Identity::start().await;
     let app = TestApp::start_with(json!({}), identity.trusted()).await;
     let key = async |scope| app.database.key(TenantId::DEFAULT, scope).await;
@@ -225,23 +224,27 @@ async fn no_route_lets_in_who_has_no_good_key() {
     let revoked = key(Scope::Write).await;
     app.database.set(&revoked, "revoked_at = now()").await;
     let unknown = ApiKey::generate().unwrap();
-    let mut strangers =
+    let mut unauthenticated =
         [None, Some(&expired), Some(&revoked), Some(&unknown)].map(client_with).to_vec();
     let token = |changes| client_bearing(&identity.token(changes));
-    strangers.push(token(json!({ "exp": seconds_from_now(-60) })));
-    strangers.push(token(json!({ "aud": "others" })));
+    unauthenticated.push(token(json!({ "exp": seconds_from_now(-60) })));
+    unauthenticated.push(token(json!({ "aud": "others" })));
     let readers =
         [client_with(Some(&key(Scope::Read).await)), token(json!({ "scope": "twostep:read" }))];
-    let idler = token(json!({ "scope": "openid" }));
+    let without_scopes = token(json!({ "scope": "openid" }));
     let ids = Ids::unknown();
     for mut route in routes() {
         if route.is_open {
-            assert_eq!(status(route.request(&strangers[0], &app, &ids)).await, 200, "{route:?}");
+            assert_eq!(
+                status(route.request(&unauthenticated[0], &app, &ids)).await,
+                200,
+                "{route:?}"
+            );
             continue;
         }
         for path in [route.path.clone(), route.path.strip_prefix("/v1").unwrap().to_owned()] {
             route.path = path;
-            for client in &strangers {
+            for client in &unauthenticated {
                 let status = status(route.request(client, &app, &ids)).await;
                 assert_eq!(status, 401, "{route:?}");
             }
@@ -249,28 +252,28 @@ async fn no_route_lets_in_who_has_no_good_key() {
                 let status = status(route.request(reader, &app, &ids)).await;
                 assert_eq!(status == 403, !route.is_reading(), "{route:?} {status}");
             }
-            assert_eq!(status(route.request(&idler, &app, &ids)).await, 403, "{route:?}");
+            assert_eq!(status(route.request(&without_scopes, &app, &ids)).await, 403, "{route:?}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn to_a_foreign_key_an_id_is_as_unknown_as_one_that_nobody_has() {
+async fn a_key_of_another_tenant_cannot_tell_an_id_from_an_unknown_one() {
     let app = start(keys_needed()).await;
     let tenant = app.database.tenant("acme").await;
     let key = app.database.key(tenant, Scope::Write).await;
-    knows_nothing_of_others(&app, client_with(Some(&key))).await;
+    assert_hidden_from(&app, client_with(Some(&key))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn to_a_foreign_token_as_well() {
+async fn a_token_of_another_tenant_cannot_tell_an_id_from_an_unknown_one() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     let token = identity.token(json!({ "tenant": "acme" }));
-    knows_nothing_of_others(&app, client_bearing(&token)).await;
+    assert_hidden_from(&app, client_bearing(&token)).await;
 }
 
-async fn knows_nothing_of_others(app: &TestApp, foreign: Client) {
+async fn assert_hidden_from(app: &TestApp, foreign: Client) {
     let session = app.session().await;
     let ids = waiting_run(&session).await;
     let before = session.events().await;
@@ -283,14 +286,15 @@ async fn knows_nothing_of_others(app: &TestApp, foreign: Client) {
     let own_webhook = own_webhook["id"].as_str().unwrap().to_owned();
     for route in routes().iter().filter(|route| !route.is_open) {
         if !route.path.contains('{') {
-            let answer = told(route.request(&foreign, app, &ids), &Ids::unknown()).await;
-            assert!(answer.0.is_success(), "{route:?}: {answer:?}");
-            assert!(!answer.2.contains(&ids.session), "{route:?}: {answer:?}");
+            let response =
+                comparable_response(route.request(&foreign, app, &ids), &Ids::unknown()).await;
+            assert!(response.0.is_success(), "{route:?}: {response:?}");
+            assert!(!response.2.contains(&ids.session), "{route:?}: {response:?}");
             continue;
         }
         let unknown = Ids::unknown();
         if route.name == "put_agent" {
-            // A name is free for everybody who does not have it.
+            // Each tenant has its own names of agents.
             let statuses = [&ids, &unknown].map(|ids| route.request(&foreign, app, ids));
             for request in statuses {
                 assert_eq!(status(request).await, 201, "{route:?}");
@@ -301,52 +305,58 @@ async fn knows_nothing_of_others(app: &TestApp, foreign: Client) {
             }
             continue;
         }
-        let answer = told(route.request(&foreign, app, &ids), &ids).await;
-        assert_eq!(answer.0, 404, "{route:?}: {answer:?}");
-        assert_eq!(answer, told(route.request(&foreign, app, &unknown), &unknown).await);
+        let response = comparable_response(route.request(&foreign, app, &ids), &ids).await;
+        assert_eq!(response.0, 404, "{route:?}: {response:?}");
+        assert_eq!(
+            response,
+            comparable_response(route.request(&foreign, app, &unknown), &unknown).await
+        );
 
-        // What belongs to another's session does not belong to one's own.
+        // The ids are unknown under the caller's own session and webhook, too.
         if ["{run_id}", "{tool_use_id}", "{delivery_id}"].iter().any(|id| route.path.contains(id)) {
             let (session, webhook) = (own.clone(), own_webhook.clone());
             let ids = Ids { session: session.clone(), webhook: webhook.clone(), ..ids.clone() };
             let unknown = Ids { session, webhook, ..unknown };
-            let answer = told(route.request(&foreign, app, &ids), &ids).await;
-            assert_eq!(answer.0, 404, "{route:?}: {answer:?}");
-            assert_eq!(answer, told(route.request(&foreign, app, &unknown), &unknown).await);
+            let response = comparable_response(route.request(&foreign, app, &ids), &ids).await;
+            assert_eq!(response.0, 404, "{route:?}: {response:?}");
+            assert_eq!(
+                response,
+                comparable_response(route.request(&foreign, app, &unknown), &unknown).await
+            );
         }
     }
-    assert_eq!(session.events().await, before, "a stranger has changed something");
+    assert_eq!(session.events().await, before, "another tenant has changed the session");
     session.allow("toolu_01ring", json!({})).await;
     session.settled(&json!({ "id": ids.run })).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_route_lets_in_who_has_the_right_key() {
+async fn every_route_accepts_a_valid_key() {
     let app = start(keys_needed()).await;
     let client = app.client.clone();
-    lets_in(app, client).await;
+    assert_accepted(app, client).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_route_lets_in_who_has_the_right_token() {
+async fn every_route_accepts_a_valid_token() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
-    lets_in(app, client_bearing(&identity.token(json!({})))).await;
+    assert_accepted(app, client_bearing(&identity.token(json!({})))).await;
 }
 
-async fn lets_in(app: TestApp, client: Client) {
+async fn assert_accepted(app: TestApp, client: Client) {
     let session = app.session().await;
     let ids = waiting_run(&session).await;
     let (last, mut routes): (Vec<_>, Vec<_>) =
         routes().into_iter().partition(|route| route.name.starts_with("delete_"));
-    // First, while the call surely waits: once others have sent the run on, its answer varies.
+    // First, while the call still waits: after requests to other routes its response varies.
     routes.sort_by_key(|route| route.name != "create_tool_results");
     for route in routes {
         let status = status(route.request(&client, &app, &ids)).await;
         let is_expected = match &*route.name {
-            // The call is not the client's to run.
+            // The call is not one of a client tool.
             "create_tool_results" => status == 404,
-            // Calls that were answered, and runs that were stopped before, are in conflict with it.
+            // A conflict: an earlier request has answered the call or stopped the run.
             _ => status.is_success() || status == 409,
         };
         assert!(is_expected, "{route:?}: {status}");

@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Authentication, scopes, tenants and limits of callers.
 
 mod browser_guard;
 mod database_unavailable;
@@ -18,7 +18,7 @@ use twostep::domain::ids::TenantId;
 
 use crate::support::{TestApp, keys_needed, problem, replies, says};
 
-/// How long a key may stay good that no longer is, anywhere.
+/// The time within which every process refuses a revoked key.
 const WITHIN: Duration = Duration::from_secs(5);
 
 async fn start() -> TestApp {
@@ -26,7 +26,7 @@ async fn start() -> TestApp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_good_in_either_header_and_two_that_differ_are_not() {
+async fn a_key_is_accepted_in_either_header_and_two_different_keys_are_refused() {
     let app = start().await;
     let [key, other] = [
         app.database.key(TenantId::DEFAULT, Scope::Write).await.reveal(),
@@ -45,7 +45,7 @@ async fn a_key_is_good_in_either_header_and_two_that_differ_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_belongs_to_the_tenant_of_the_key_that_began_it() {
+async fn a_session_belongs_to_the_tenant_of_the_key_that_created_it() {
     let app = start().await;
     let tenant = app.database.tenant("acme").await;
     let key = app.database.key(tenant, Scope::Write).await.reveal();
@@ -61,7 +61,7 @@ async fn a_conversation_belongs_to_the_tenant_of_the_key_that_began_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_ways_of_having_no_good_key_look_the_same() {
+async fn all_invalid_keys_get_the_same_response() {
     let app = start().await;
     let unknown = ApiKey::generate().unwrap().reveal();
     let expired = app.database.key(TenantId::DEFAULT, Scope::Write).await;
@@ -71,7 +71,7 @@ async fn all_ways_of_having_no_good_key_look_the_same() {
     let good = app.database.key(TenantId::DEFAULT, Scope::Write).await.reveal();
     // Another secret under a known id.
     let wrong = format!("{}_{}", good.rsplit_once('_').unwrap().0, "0".repeat(64));
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for key in [
         None,
         Some("nonsense"),
@@ -88,14 +88,14 @@ async fn all_ways_of_having_no_good_key_look_the_same() {
         headers.remove("content-length");
         let mut body = problem(response, 401, "unauthenticated").await;
         body["request_id"].take();
-        answers.push((headers, body));
+        responses.push((headers, body));
     }
-    answers.dedup();
-    assert_eq!(answers.len(), 1, "{answers:#?}");
+    responses.dedup();
+    assert_eq!(responses.len(), 1, "{responses:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_for_reading_changes_nothing() {
+async fn a_key_with_scope_read_cannot_write() {
     let app = start().await;
     let key = app.database.key(TenantId::DEFAULT, Scope::Read).await.reveal();
     assert_eq!(app.get_as(Some(&key), "/v1/sessions").send().await.unwrap().status(), 200);
@@ -107,7 +107,7 @@ async fn a_key_for_reading_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_open_looks_at_no_key() {
+async fn a_service_without_authentication_ignores_keys() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     for key in [None, Some("nonsense"), Some(&*ApiKey::generate().unwrap().reveal())] {

@@ -1,4 +1,4 @@
-//! Keys that are used, and then no longer good.
+//! Keys that are revoked or expire while they are used, and the time of their last use.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use twostep::domain::ids::TenantId;
 use super::{WITHIN, start};
 use crate::support::{EventStream, TestApp, binary, keys_needed, machine, outcome};
 
-/// Waits until a request is refused, and was let in until then.
+/// Repeats a request until it is refused. It must succeed until then.
 async fn refused(request: impl Fn() -> reqwest::RequestBuilder) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -18,7 +18,7 @@ async fn refused(request: impl Fn() -> reqwest::RequestBuilder) {
             return;
         }
         assert_eq!(status, 200);
-        assert!(Instant::now() < deadline, "it is still let in");
+        assert!(Instant::now() < deadline, "the key is still accepted");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -31,7 +31,7 @@ async fn revoke(app: &TestApp, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_taken_back_is_refused_by_every_process_and_its_streams_are_torn() {
+async fn a_revoked_key_is_refused_by_every_process_and_its_streams_are_aborted() {
     let app = start().await;
     let other = app.second_service(keys_needed()).await;
     let key = app.database.key(TenantId::DEFAULT, Scope::Read).await;
@@ -46,19 +46,19 @@ async fn a_key_that_is_taken_back_is_refused_by_every_process_and_its_streams_ar
     let stream = other.get(&stream).header("x-api-key", &text).send().await.unwrap();
     let mut stream = EventStream::new(stream);
     stream.until("session.status_idle").await;
-    let mut kept = session.open(&session.path("/events/stream"), None).await;
+    let mut stream_of_other_key = session.open(&session.path("/events/stream"), None).await;
 
     revoke(&app, &key.id().to_string()).await;
     let revoked = Instant::now();
-    let torn = async { stream.try_next().await.is_err() };
-    let (torn, (), ()) = tokio::join!(torn, refused(here), refused(there));
+    let aborted = async { stream.try_next().await.is_err() };
+    let (is_aborted, (), ()) = tokio::join!(aborted, refused(here), refused(there));
     assert!(revoked.elapsed() < machine::scaled(WITHIN), "it took {:?}", revoked.elapsed());
-    assert!(torn, "the stream ended as if it were complete");
+    assert!(is_aborted, "the stream ended as if it were complete");
 
-    // Who has another key reads on.
-    kept.until("session.status_idle").await;
+    // The stream of another key continues.
+    stream_of_other_key.until("session.status_idle").await;
     session.ask("Again").await;
-    kept.until("session.status_idle").await;
+    stream_of_other_key.until("session.status_idle").await;
     other.stop().await;
 }
 
@@ -73,13 +73,13 @@ async fn a_key_expires_while_it_is_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_use_of_a_key_is_noted_and_a_try_with_a_wrong_secret_is_not() {
+async fn the_use_of_a_key_is_recorded_and_a_request_with_a_wrong_secret_is_not() {
     let app = start().await;
-    let [used, tried] = [
+    let [used, unused] = [
         app.database.key(TenantId::DEFAULT, Scope::Read).await,
         app.database.key(TenantId::DEFAULT, Scope::Read).await,
     ];
-    let wrong = format!("{}_{}", tried.id(), "0".repeat(64));
+    let wrong = format!("{}_{}", unused.id(), "0".repeat(64));
     for (key, status) in [(&*wrong, 401), (&*used.reveal(), 200)] {
         let answer = app.get_as(Some(key), "/v1/sessions").send().await.unwrap();
         assert_eq!(answer.status(), status);
@@ -95,9 +95,9 @@ async fn the_use_of_a_key_is_noted_and_a_try_with_a_wrong_secret_is_not() {
     };
     let deadline = Instant::now() + Duration::from_secs(20);
     while !is_used(&used).await {
-        assert!(Instant::now() < deadline, "the use was not noted");
+        assert!(Instant::now() < deadline, "the use was not recorded");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // The try came first.
-    assert!(!is_used(&tried).await);
+    // The request with the wrong secret was sent first.
+    assert!(!is_used(&unused).await);
 }

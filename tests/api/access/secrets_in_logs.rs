@@ -1,4 +1,4 @@
-//! What is said in secret stays out of the log, however much is logged.
+//! Secrets and the content of sessions are not logged at any level.
 
 use serde_json::{Value, json};
 use twostep::domain::api_key::Scope;
@@ -8,12 +8,12 @@ use crate::support::{
     Program, binary_logging_to, calls, client_with, data_dir, database, replies, says,
 };
 
-/// What nobody may read in a log: what people, the model and tools have said.
-const SAID: [&str; 5] =
+/// The content of a session: texts of the client and of the model.
+const CONTENT: [&str; 5] =
     ["canary-system", "canary-prompt", "canary-input", "canary-title", "canary-answer"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neither_secrets_nor_what_was_said_is_in_a_log_of_everything() {
+async fn neither_secrets_nor_content_is_logged_at_level_trace() {
     let database = database().await;
     let folder = data_dir();
     let (log, script) = (folder.path().join("log"), folder.path().join("script.json"));
@@ -48,7 +48,7 @@ async fn neither_secrets_nor_what_was_said_is_in_a_log_of_everything() {
     let run = run["id"].as_str().unwrap();
     let stream = format!("{}{path}/runs/{run}/stream?ticket={ticket}", program.url);
     assert!(client_with(None).get(stream).send().await.unwrap().status().is_success());
-    // A key is refused where it does not belong, too.
+    // A key in a query is refused, and must not be logged either.
     let elsewhere = client.get(format!("{}/v1/sessions?ticket={}", program.url, key.reveal()));
     assert_eq!(elsewhere.send().await.unwrap().status(), 400);
     program.terminate().await;
@@ -57,15 +57,16 @@ async fn neither_secrets_nor_what_was_said_is_in_a_log_of_everything() {
     assert!(log.contains("request completed") && log.contains(&key.id().to_string()), "{log}");
     let whole = key.reveal();
     let secret = whole.rsplit_once('_').unwrap().1;
-    let told = [secret, ticket, webhook["secret"].as_str().unwrap(), "planted-database-password"];
-    for secret in told.into_iter().chain(SAID) {
+    let secrets =
+        [secret, ticket, webhook["secret"].as_str().unwrap(), "planted-database-password"];
+    for secret in secrets.into_iter().chain(CONTENT) {
         let line = log.lines().find(|line| line.contains(secret));
         assert_eq!(line, None, "{secret}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_service_is_given_is_masked_when_it_cannot_be_used() {
+async fn the_password_of_an_unusable_database_url_is_masked() {
     let mut command = crate::support::binary(&["worker", "--log-format", "json", "--offline"]);
     command.env("DATABASE_URL", "postgres://me:planted-other-password@127.0.0.1:1/db");
     let (status, _, stderr) = crate::support::outcome(command).await;

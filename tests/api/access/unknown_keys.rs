@@ -1,4 +1,4 @@
-//! Keys and tickets that somebody makes up: their line is not endless.
+//! The limited queue for requests with unknown keys or tickets.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use twostep::domain::api_key::ApiKey;
 use crate::support::{TestApp, keys_needed, machine, problem, replies};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_comes_with_an_unknown_key_when_many_wait_is_told_so_at_once() {
+async fn a_request_with_an_unknown_key_is_refused_at_once_when_the_queue_is_full() {
     let app = TestApp::start_with(replies(&[]), keys_needed()).await;
     let session = app.session().await;
     let mut lock = PgConnection::connect_with(&app.database.options()).await.unwrap();
@@ -28,13 +28,14 @@ async fn who_comes_with_an_unknown_key_when_many_wait_is_told_so_at_once() {
     assert!(asked.elapsed() < machine::scaled(Duration::from_secs(3)), "{:?}", asked.elapsed());
     assert_eq!(refused.headers()["retry-after"], "1");
     problem(refused, 503, "too_many_unknown_keys").await;
-    // Tickets have a line of their own.
+    // Tickets have a separate queue.
     let ticket = format!("{}?ticket=tst_{}", session.path("/events/stream"), "0".repeat(64));
     let waits = tokio::time::timeout(Duration::from_millis(300), app.get_as(None, &ticket).send());
-    assert!(waits.await.is_err(), "there is room");
+    assert!(waits.await.is_err(), "the request with a ticket did not wait");
 
     held.rollback().await.unwrap();
     let rest = join_all(requests).await;
-    let waited = rest.into_iter().filter(|answer| answer.as_ref().unwrap().status() == 401).count();
+    let waited =
+        rest.into_iter().filter(|response| response.as_ref().unwrap().status() == 401).count();
     assert_eq!(waited, 258);
 }

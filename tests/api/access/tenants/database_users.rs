@@ -1,4 +1,4 @@
-//! The user who logs in: the owner of everything, and no superuser.
+//! The database user of the service: the owner of the tables, not a superuser.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::support::{
     Setup, TestApp, TestDatabase, binary, data_dir, database, outcome, replies, says,
 };
 
-/// A plain user whose database is empty.
+/// An unprivileged user with an empty database.
 pub(super) struct Owner {
     pub(super) name: String,
     pub(super) database: TestDatabase,
@@ -31,12 +31,12 @@ impl Owner {
         let create = format!("CREATE ROLE {name:?} LOGIN NOSUPERUSER NOCREATEROLE PASSWORD 'own'");
         execute(&database, create).await;
         let owner = Self { name, database };
-        owner.take(&owner.database).await;
+        owner.empty_and_own(&owner.database).await;
         owner
     }
 
-    /// Empties a database, and gives it to this user.
-    pub(super) async fn take(&self, database: &TestDatabase) {
+    /// Empties a database and makes this user the owner of its schema.
+    pub(super) async fn empty_and_own(&self, database: &TestDatabase) {
         execute(database, "DROP SCHEMA public CASCADE".to_owned()).await;
         execute(database, format!("CREATE SCHEMA public AUTHORIZATION {:?}", self.name)).await;
     }
@@ -49,15 +49,15 @@ impl Owner {
         self.options().connect().await.unwrap()
     }
 
-    /// What an administrator does for it.
-    pub(super) async fn allow(&self) {
+    /// Grants the roles of the service to this user, as the administrator.
+    pub(super) async fn grant_roles(&self) {
         let grant = format!("GRANT twostep_tenant, twostep_service TO {:?}", self.name);
         execute(&self.database, grant).await;
     }
 }
 
 impl Owner {
-    /// Runs a program of Postgres on a database of this user, to its end.
+    /// Runs a client program of Postgres on a database of this user.
     pub(super) async fn run(
         &self,
         program: &str,
@@ -82,7 +82,7 @@ pub(super) async fn execute(database: &TestDatabase, statement: String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_may_not_make_the_roles_is_told_what_an_administrator_has_to_do() {
+async fn a_user_who_cannot_create_the_roles_gets_the_statements_for_an_administrator() {
     let owner = Owner::new().await;
     let needed = format!(
         "an administrator has to run, as far as it is not done: CREATE ROLE twostep_tenant NOLOGIN; \
@@ -92,20 +92,20 @@ async fn a_user_who_may_not_make_the_roles_is_told_what_an_administrator_has_to_
     let error = format!("{:#}", bring_up_to_date(owner.options()).await.unwrap_err());
     let why = "the migration 19 of the database schema failed: the database user ";
     assert!(error.starts_with(why) && error.ends_with(&needed), "{error}");
-    owner.allow().await;
+    owner.grant_roles().await;
     bring_up_to_date(owner.options()).await.unwrap();
-    // Somebody else has brought the schema up to date.
+    // The schema is up to date, but the user has lost a role.
     execute(&owner.database, format!("REVOKE twostep_tenant FROM {:?}", owner.name)).await;
     let error = format!("{:#}", bring_up_to_date(owner.options()).await.unwrap_err());
     assert!(error.starts_with("database user ") && error.ends_with(&needed), "{error}");
-    owner.allow().await;
+    owner.grant_roles().await;
     bring_up_to_date(owner.options()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_works_on_the_database_of_a_plain_user() {
+async fn a_service_works_as_an_unprivileged_user() {
     let owner = Owner::new().await;
-    owner.allow().await;
+    owner.grant_roles().await;
     let setup = Setup { database: Some(owner.options()), ..Setup::default() };
     bring_up_to_date(owner.options()).await.unwrap();
     let script = replies(&[says("Hello.")]);
@@ -127,11 +127,11 @@ async fn a_service_works_on_the_database_of_a_plain_user() {
     assert_eq!(mine, Ok([TenantId::DEFAULT].into()));
 }
 
-/// The search path begins with the name of whoever a connection works as.
+/// The search path begins with the name of the role that a connection works as.
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_in_a_schema_of_the_users_own_name_are_found_by_whoever_it_works_as() {
+async fn tables_in_a_schema_with_the_name_of_the_user_are_found_by_all_roles() {
     let owner = Owner::new().await;
-    owner.allow().await;
+    owner.grant_roles().await;
     execute(&owner.database, format!("CREATE SCHEMA AUTHORIZATION {:?}", owner.name)).await;
     let setup = Setup { database: Some(owner.options()), ..Setup::default() };
     let url = owner.options().to_url_lossy();
@@ -146,13 +146,13 @@ async fn tables_in_a_schema_of_the_users_own_name_are_found_by_whoever_it_works_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_has_the_roles_for_another_database_does_not_come_into_this_one() {
+async fn a_user_with_the_roles_for_another_database_cannot_connect_to_this_one() {
     let (owner, other) = (Owner::new().await, Owner::new().await);
     for user in [&owner, &other] {
         let options = user.database.options();
         let own = options.get_database().unwrap();
         execute(&user.database, format!("ALTER DATABASE {own:?} OWNER TO {:?}", user.name)).await;
-        user.allow().await;
+        user.grant_roles().await;
         bring_up_to_date(user.options()).await.unwrap();
     }
     let options = owner.database.options().username(&other.name).password("own");
@@ -161,7 +161,7 @@ async fn a_user_who_has_the_roles_for_another_database_does_not_come_into_this_o
     drop(other.connect().await);
 }
 
-/// The rows of each table.
+/// The number of rows of each table.
 async fn counts(database: &TestDatabase) -> Vec<(String, i64)> {
     let pool = database.pool(1);
     let mut counts = Vec::new();
@@ -172,11 +172,11 @@ async fn counts(database: &TestDatabase) -> Vec<(String, i64)> {
     counts
 }
 
-/// As does a program of the version before, which works as this user.
+/// The previous version of the program works as the owner too, and needs the rows of all tenants.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_the_wall() {
+async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_the_policies() {
     let owner = Owner::new().await;
-    owner.allow().await;
+    owner.grant_roles().await;
     bring_up_to_date(owner.options()).await.unwrap();
     for _ in 0..2 {
         fill(&owner.database.pool(1), TenantId::new()).await;
@@ -186,7 +186,7 @@ async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_
     let dump = dump.to_str().unwrap();
     owner.run("pg_dump", &owner.database, &["--enable-row-security", "-f", dump]).await;
     let restored = database().await;
-    owner.take(&restored).await;
+    owner.empty_and_own(&restored).await;
     owner.run("psql", &restored, &["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump]).await;
     assert_eq!(counts(&restored).await, counts(&owner.database).await);
     assert_eq!(open_tables(&restored.pool(1)).await, Vec::<String>::new());
@@ -194,9 +194,9 @@ async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_work_beside_a_service_as_a_plain_user() {
+async fn commands_work_as_an_unprivileged_user() {
     let owner = Owner::new().await;
-    owner.allow().await;
+    owner.grant_roles().await;
     bring_up_to_date(owner.options()).await.unwrap();
     let run = async |args: &[&str]| {
         let mut command = binary(args);
@@ -215,7 +215,7 @@ async fn commands_work_beside_a_service_as_a_plain_user() {
     }
 }
 
-/// A server of its own: roles belong to all databases of one.
+/// A separate server, because the databases of a server share its roles.
 struct NewServer {
     server: PrivatePostgres,
     admin: PgConnection,
@@ -233,12 +233,12 @@ impl NewServer {
         };
         let server = PrivatePostgres::start(&options).await.unwrap();
         let mut admin = server.connect_options().connect().await.unwrap();
-        // Who may make roles, and nothing else.
+        // A user who can create roles and has no other privilege.
         admin.execute("CREATE ROLE builder LOGIN NOSUPERUSER CREATEROLE").await.unwrap();
         Self { server, admin, _folder: folder }
     }
 
-    /// A new database of that user.
+    /// A new database of the user `builder`.
     async fn database(&mut self, name: &str) -> PgConnectOptions {
         let create = AssertSqlSafe(format!("CREATE DATABASE {name} OWNER builder"));
         self.admin.execute(create).await.unwrap();
@@ -252,7 +252,7 @@ impl NewServer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn databases_of_a_new_server_are_brought_up_to_date_at_the_same_time() {
+async fn databases_of_a_new_server_can_be_migrated_at_the_same_time() {
     let mut server = NewServer::start().await;
     let mut databases = Vec::new();
     for name in ["one", "two", "three", "four", "five", "six"] {
@@ -269,19 +269,19 @@ async fn databases_of_a_new_server_are_brought_up_to_date_at_the_same_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_does_not_start_where_the_wall_is_none() {
+async fn a_service_does_not_start_when_a_role_bypasses_the_policies() {
     let mut server = NewServer::start().await;
     let database = server.database("one").await;
     bring_up_to_date(database.clone()).await.unwrap();
-    for (hole, mended) in [
+    for (breach, repair) in [
         ("ALTER ROLE twostep_tenant BYPASSRLS", "ALTER ROLE twostep_tenant NOBYPASSRLS"),
         ("ALTER ROLE twostep_tenant SUPERUSER", "ALTER ROLE twostep_tenant NOSUPERUSER"),
         ("GRANT twostep_service TO twostep_tenant", "REVOKE twostep_service FROM twostep_tenant"),
     ] {
-        server.admin.execute(hole).await.unwrap();
+        server.admin.execute(breach).await.unwrap();
         let error = bring_up_to_date(database.clone()).await.unwrap_err().to_string();
         assert!(error.starts_with("role twostep_tenant is a superuser, has "), "{error}");
-        server.admin.execute(mended).await.unwrap();
+        server.admin.execute(repair).await.unwrap();
         bring_up_to_date(database.clone()).await.unwrap();
     }
     server.stop().await;

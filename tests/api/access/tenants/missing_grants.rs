@@ -1,4 +1,4 @@
-//! Databases that are not as the migrations left them, and servers that tell their users little.
+//! Databases without the grants of the migrations, and servers that hide their identifier.
 
 use serde_json::{Value, json};
 use sqlx::{Executor as _, PgPool};
@@ -11,7 +11,7 @@ use twostep::store::{PoolRole, pool};
 use super::database_users::{Owner, execute};
 use crate::support::{Setup, TestApp, binary, database, outcome, replies, says};
 
-/// What the two roles were granted.
+/// The privileges of the two roles.
 async fn grants(pool: &PgPool) -> Vec<String> {
     let grants = "
         SELECT format('%s: %s to %s', name, privilege_type, rolname) FROM (
@@ -30,9 +30,9 @@ async fn grants(pool: &PgPool) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_says_which_grants_a_restore_has_left_out_and_migrate_makes_them() {
+async fn a_service_names_the_grants_that_a_restore_left_out_and_migrate_adds_them() {
     let owner = Owner::new().await;
-    owner.allow().await;
+    owner.grant_roles().await;
     bring_up_to_date(owner.options()).await.unwrap();
     let folder = TempDir::new().unwrap();
     let dump = folder.path().join("dump.sql");
@@ -40,9 +40,9 @@ async fn a_service_says_which_grants_a_restore_has_left_out_and_migrate_makes_th
     let args = ["--enable-row-security", "--no-privileges", "-f", dump];
     owner.run("pg_dump", &owner.database, &args).await;
     let restored = database().await;
-    owner.take(&restored).await;
+    owner.empty_and_own(&restored).await;
     owner.run("psql", &restored, &["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump]).await;
-    // These come back open to everybody.
+    // A restored function can be executed by every user.
     let close = "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC";
     execute(&restored, close.to_owned()).await;
     assert_eq!(grants(&restored.pool(1)).await, Vec::<String>::new());
@@ -59,9 +59,9 @@ async fn a_service_says_which_grants_a_restore_has_left_out_and_migrate_makes_th
     let migrate = async || {
         let mut command = binary(&["migrate"]);
         command.env("DATABASE_URL", sqlx::ConnectOptions::to_url_lossy(&restored_options).as_str());
-        let (status, said, errors) = outcome(command).await;
+        let (status, stdout, errors) = outcome(command).await;
         assert_eq!(status, Some(0), "{errors}");
-        said
+        stdout
     };
     assert!(migrate().await.contains(&format!("granted: {one}\n")));
     assert_eq!(grants(&restored.pool(1)).await, grants(&owner.database.pool(1)).await);
@@ -70,7 +70,7 @@ async fn a_service_says_which_grants_a_restore_has_left_out_and_migrate_makes_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grant_that_is_taken_away_is_named_by_the_readiness() {
+async fn readiness_names_a_revoked_grant() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let pool = app.database.pool(1);
     let schema = async |is: Value| {
@@ -85,8 +85,8 @@ async fn a_grant_that_is_taken_away_is_named_by_the_readiness() {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    let well = || json!({ "status": "ok", "detail": "matches this version" });
-    for (taken, named) in [
+    let ok = || json!({ "status": "ok", "detail": "matches this version" });
+    for (revoke, grant) in [
         (
             "REVOKE UPDATE (cost) ON budgets FROM twostep_tenant",
             "UPDATE (day, tokens, cost) ON budgets TO twostep_tenant",
@@ -96,18 +96,18 @@ async fn a_grant_that_is_taken_away_is_named_by_the_readiness() {
             "SELECT ON _sqlx_migrations TO twostep_service",
         ),
     ] {
-        pool.execute(taken).await.unwrap();
-        let detail = format!("missing grants, `twostep migrate` adds them: GRANT {named};");
+        pool.execute(revoke).await.unwrap();
+        let detail = format!("missing grants, `twostep migrate` adds them: GRANT {grant};");
         assert_eq!(schema(json!({ "status": "failed", "detail": detail })).await, false);
-        pool.execute(sqlx::AssertSqlSafe(format!("GRANT {named}"))).await.unwrap();
-        assert_eq!(schema(well()).await, true);
+        pool.execute(sqlx::AssertSqlSafe(format!("GRANT {grant}"))).await.unwrap();
+        assert_eq!(schema(ok()).await, true);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_say_which_it_is_is_told_from_others_all_the_same() {
+async fn a_database_has_an_id_even_if_the_server_hides_its_identifier() {
     let owner = Owner::new().await;
-    owner.allow().await;
+    owner.grant_roles().await;
     let ask = "EXECUTE ON FUNCTION pg_control_system()";
     execute(&owner.database, format!("REVOKE {ask} FROM PUBLIC")).await;
     let options = bring_up_to_date(owner.options()).await.unwrap();
@@ -136,6 +136,6 @@ async fn a_server_that_does_not_say_which_it_is_is_told_from_others_all_the_same
     let app = TestApp::on(script, setup, owner.database, TempDir::new().unwrap()).await;
     let session = app.session().await;
     session.ask("Good morning").await;
-    let gone = app.client.delete(app.url(&session.path(""))).send().await.unwrap();
-    assert_eq!(gone.status(), 204);
+    let deleted = app.client.delete(app.url(&session.path(""))).send().await.unwrap();
+    assert_eq!(deleted.status(), 204);
 }

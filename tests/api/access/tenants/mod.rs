@@ -1,4 +1,5 @@
-//! The second wall between tenants: what the database shows to statements that name none.
+//! Row-level security: the rows that statements without a condition on the tenant can read and
+//! change.
 
 mod database_users;
 mod missing_grants;
@@ -33,12 +34,12 @@ impl Shared {
         Self { database, one, other }
     }
 
-    /// A connection as it is lent for requests.
+    /// A connection of the pool for requests.
     async fn api(&self) -> PgConnection {
         pool(&self.database.options(), PoolRole::Api).acquire().await.unwrap().detach()
     }
 
-    /// The same for this tenant.
+    /// A connection of the pool for requests, with this tenant set.
     async fn api_for(&self, tenant: TenantId) -> PgConnection {
         let mut conn = self.api().await;
         let set = "SELECT set_config('twostep.tenant', $1, false)";
@@ -55,7 +56,7 @@ async fn fill(pool: &PgPool, tenant: TenantId) {
     conn.execute(include_str!("rows.sql")).await.unwrap();
 }
 
-/// All tables and views, and which column says whose a row is.
+/// All tables and views, with the column that names the tenant of a row.
 async fn tables(database: &TestDatabase) -> Vec<(String, &'static str)> {
     let tables = "SELECT relname::text FROM pg_class
                   WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
@@ -66,7 +67,7 @@ async fn tables(database: &TestDatabase) -> Vec<(String, &'static str)> {
     names.into_iter().map(|name| (name.clone(), column(&name))).collect()
 }
 
-/// Whose rows a statement finds that names no tenant; or the code of its refusal.
+/// The tenants of the rows that a statement without a condition finds, or the code of its error.
 async fn owners(conn: &mut PgConnection, table: &str, column: &str) -> Result<Owners, String> {
     let select = AssertSqlSafe(format!("SELECT DISTINCT {column} FROM {table}"));
     let owners: Vec<Uuid> = sqlx::query_scalar(select).fetch_all(conn).await.map_err(code)?;
@@ -75,24 +76,24 @@ async fn owners(conn: &mut PgConnection, table: &str, column: &str) -> Result<Ow
 
 type Owners = BTreeSet<TenantId>;
 
-/// Postgres' own code of an error.
+/// The SQLSTATE of an error.
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
 fn code(error: sqlx::Error) -> String {
     error.as_database_error().unwrap().code().unwrap().into_owned()
 }
 
-/// A statement that may not be made at all.
+/// The SQLSTATE of a statement that the user has no privilege for.
 const NOT_ALLOWED: &str = "42501";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_statement_that_names_no_tenant_finds_the_rows_of_its_own() {
+async fn a_statement_without_a_condition_finds_only_rows_of_its_tenant() {
     let shared = Shared::new().await;
     let (one, other) = (shared.one, shared.other);
     let mut all = shared.database.pool(1).acquire().await.unwrap();
     let mut conn = shared.api_for(one).await;
     for (table, column) in tables(&shared.database).await {
         let there = owners(&mut all, &table, column).await.unwrap();
-        assert!(there.is_superset(&[one, other].into()), "{table}: both have rows there");
+        assert!(there.is_superset(&[one, other].into()), "{table}: a tenant has no rows");
         let expected = match &*table {
             "api_keys" => Err(NOT_ALLOWED.to_owned()),
             _ => Ok([one].into()),
@@ -102,10 +103,10 @@ async fn a_statement_that_names_no_tenant_finds_the_rows_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_there_for_nobody() {
+async fn a_connection_without_a_tenant_finds_no_rows() {
     let shared = Shared::new().await;
     let mut conn = shared.api().await;
-    // As it is at first, and once a transaction has set and forgotten it.
+    // At first, and after a transaction that has set a tenant for itself.
     for _ in 0..2 {
         for (table, column) in tables(&shared.database).await {
             if table != "api_keys" {
@@ -120,7 +121,7 @@ async fn nothing_is_there_for_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_works_for_all_tenants_sees_the_rows_of_all() {
+async fn connections_for_all_tenants_find_the_rows_of_all() {
     let shared = Shared::new().await;
     let expected: Owners = [shared.one, shared.other].into();
     for role in [PoolRole::Admission, PoolRole::Worker, PoolRole::Heartbeat, PoolRole::Bus] {
@@ -166,7 +167,7 @@ async fn no_row_is_written_for_another_tenant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_cannot_do_what_none_of_them_does() {
+async fn connections_for_requests_have_only_the_privileges_they_need() {
     let shared = Shared::new().await;
     let mut conn = shared.api_for(shared.one).await;
     for statement in [
@@ -191,21 +192,21 @@ async fn requests_cannot_do_what_none_of_them_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_goes_with_all_it_has_at_the_word_of_its_tenant() {
+async fn a_tenant_can_delete_its_sessions_with_all_their_rows() {
     let shared = Shared::new().await;
     let connections = TenantConnections::from(pool(&shared.database.options(), PoolRole::Api));
     let mut conn = connections.acquire_as(shared.one).await.unwrap();
     conn.execute("DELETE FROM inherited; DELETE FROM sessions").await.unwrap();
     let mut all = shared.database.pool(1).acquire().await.unwrap();
-    let mut left = Vec::new();
+    let mut remaining = Vec::new();
     for (table, column) in tables(&shared.database).await {
         let there = owners(&mut all, &table, column).await.unwrap();
         assert!(there.contains(&shared.other), "{table}");
         if there.contains(&shared.one) {
-            left.push(table);
+            remaining.push(table);
         }
     }
-    let stays = [
+    let expected = [
         "agent_versions",
         "agents",
         "api_keys",
@@ -217,5 +218,5 @@ async fn a_session_goes_with_all_it_has_at_the_word_of_its_tenant() {
         "tenants",
         "webhooks",
     ];
-    assert_eq!(left, stays);
+    assert_eq!(remaining, expected);
 }

@@ -1,13 +1,13 @@
-//! That no table is forgotten.
+//! The row-level security of every table, and the privileges of views, functions and roles.
 
 use sqlx::{Executor as _, PgPool};
 
 use crate::support::database;
 
-/// Tables whose rows belong to nobody.
-const NOBODYS: &[&str] = &["_sqlx_migrations"];
+/// Tables whose rows belong to no tenant.
+const WITHOUT_TENANT: &[&str] = &["_sqlx_migrations"];
 
-/// The tables that do not keep tenants apart as all others do.
+/// The tables without the policies that separate tenants.
 pub(super) async fn open_tables(pool: &PgPool) -> Vec<String> {
     let tables = r#"
         SELECT relname::text FROM pg_class c
@@ -26,11 +26,11 @@ pub(super) async fn open_tables(pool: &PgPool) -> Vec<String> {
                   'THEN true%1$s    ELSE false%1$sEND',
                   chr(10), CASE relname WHEN 'tenants' THEN 'id' ELSE 'tenant_id' END), NULL)::text])
         ORDER BY 1"#;
-    sqlx::query_scalar(tables).bind(NOBODYS).fetch_all(pool).await.unwrap()
+    sqlx::query_scalar(tables).bind(WITHOUT_TENANT).fetch_all(pool).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_table_keeps_tenants_apart_and_a_new_one_has_to() {
+async fn every_table_separates_tenants_and_a_new_one_has_to() {
     let database = database().await;
     let pool = database.pool(1);
     assert_eq!(open_tables(&pool).await, Vec::<String>::new());
@@ -44,7 +44,7 @@ async fn every_table_keeps_tenants_apart_and_a_new_one_has_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_look_as_who_asks_and_functions_but_three_as_well() {
+async fn views_and_all_functions_but_three_have_the_privileges_of_the_caller() {
     let database = database().await;
     let pool = database.pool(1);
     let views = "SELECT relname::text, reloptions FROM pg_class
@@ -63,7 +63,7 @@ async fn views_look_as_who_asks_and_functions_but_three_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_roles_are_neither_owners_nor_exempt_nor_each_other() {
+async fn the_roles_own_nothing_bypass_nothing_and_are_members_of_no_role() {
     let database = database().await;
     let pool = database.pool(1);
     let roles = "SELECT rolname::text, rolsuper OR rolbypassrls OR rolcanlogin OR rolcreaterole

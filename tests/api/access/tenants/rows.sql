@@ -1,4 +1,4 @@
--- A row of one tenant in every table, whatever it says.
+-- One row of a tenant in every table, with arbitrary content.
 DO $$
 DECLARE
     t uuid := current_setting('test.tenant');
@@ -30,7 +30,7 @@ BEGIN
     VALUES (s, 1, 'c', t, r, 1, 'n');
     INSERT INTO events (session_id, seq, tenant_id, run_id, event_id, type, body)
     VALUES (s, 1, t, r, 'e', 'user.message', '{"content": [{"text": "common words"}]}'),
-           -- Tells the webhook.
+           -- Creates a delivery of the webhook.
            (s, 2, t, r, 'f', 'session.status_idle', '{}');
     INSERT INTO requests VALUES (s, r, 1, t, 1, 'm', 1, '{}', '', 1, NULL, '[]', NULL, NULL,
                                  1, 1, 1, 1, 1, 1, 1, 1, 1, 1);

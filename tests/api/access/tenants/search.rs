@@ -1,4 +1,4 @@
-//! Searches, which need indexes that no statement behind the wall can use.
+//! Searches, which use indexes that statements under row-level security cannot use.
 
 use serde_json::Value;
 use sqlx::{Executor as _, PgConnection};
@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::Shared;
 use crate::support::{TestApp, replies, says};
 
-/// Many sessions of the tenant `test.tenant`, each with a word and a ticket of its own, and with a
-/// team that all have. There must be a session before.
+/// Creates 3,000 sessions of the tenant `test.tenant`, each with its own title and ticket, all with
+/// the same team. Copies the settings of an existing session.
 const MANY: &str = "
     INSERT INTO sessions (id, tenant_id, title, metadata, model, settings)
     SELECT gen_random_uuid(), current_setting('test.tenant')::uuid, 'title' || n,
@@ -22,7 +22,7 @@ const MANY: &str = "
     ANALYZE sessions, events;";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_are_looked_up_before_the_wall_for_their_tenant_only() {
+async fn searches_without_row_level_security_find_only_sessions_of_the_tenant() {
     let shared = Shared::new().await;
     let own: Vec<Uuid> =
         sqlx::query_scalar("SELECT id FROM sessions WHERE tenant_id = $1 AND title IS NOT NULL")
@@ -30,21 +30,21 @@ async fn sessions_are_looked_up_before_the_wall_for_their_tenant_only() {
             .fetch_all(&shared.database.pool(1))
             .await
             .unwrap();
-    for (looks, conn, expected) in [
-        ("whom it is for", &mut shared.api_for(shared.one).await, own),
-        ("nobody", &mut shared.api().await, vec![]),
+    for (case, conn, expected) in [
+        ("with a tenant", &mut shared.api_for(shared.one).await, own),
+        ("without a tenant", &mut shared.api().await, vec![]),
     ] {
         for select in [
             "SELECT sessions_with_words('common')",
             "SELECT unnest(sessions_with_terms(ARRAY[metadata_term('team', 'x')]))",
         ] {
             let found: Vec<Uuid> = sqlx::query_scalar(select).fetch_all(&mut *conn).await.unwrap();
-            assert_eq!(found, expected, "{looks}: {select}");
+            assert_eq!(found, expected, "{case}: {select}");
         }
     }
 }
 
-/// How many rows of sessions and events a search reads, by scans of a whole table and by indexes.
+/// The numbers of rows of sessions and events that a search reads: by sequential scans, by indexes.
 async fn read_by(conn: &mut PgConnection, search: &'static str) -> (i64, i64) {
     conn.execute("BEGIN").await.unwrap();
     let before = read_so_far(conn).await;
@@ -54,7 +54,7 @@ async fn read_by(conn: &mut PgConnection, search: &'static str) -> (i64, i64) {
     (after.0 - before.0, after.1 - before.1)
 }
 
-/// What the connection has read and not yet handed on to the server's statistics.
+/// The numbers of rows that the current transaction has read.
 async fn read_so_far(conn: &mut PgConnection) -> (i64, i64) {
     let counts = "SELECT sum(seq_tup_read)::bigint, sum(idx_tup_fetch)::bigint
                   FROM pg_stat_xact_user_tables WHERE relname IN ('sessions', 'events')";
@@ -62,7 +62,7 @@ async fn read_so_far(conn: &mut PgConnection) -> (i64, i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_reads_what_it_finds_and_nothing_else() {
+async fn a_search_reads_only_the_rows_it_finds() {
     let shared = Shared::new().await;
     let mut all = shared.database.pool(1).acquire().await.unwrap();
     for tenant in [shared.one, shared.other] {
@@ -79,7 +79,7 @@ async fn a_search_reads_what_it_finds_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_that_share_their_metadata_with_very_many_are_found() {
+async fn sessions_whose_metadata_many_others_have_are_found() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     app.session().await;
     let mut conn = app.database.pool(1).acquire().await.unwrap();

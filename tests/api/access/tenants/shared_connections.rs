@@ -1,4 +1,4 @@
-//! Tenants who ask at the same time, over the same few connections.
+//! Concurrent requests of several tenants over the same connections.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,12 @@ use twostep::domain::api_key::Scope;
 
 use crate::support::{TestApp, client_with, keys_needed, replies, says};
 
-/// Requests in all, and at a time.
+/// The number of requests.
 const REQUESTS: usize = 2_000;
-const AT_A_TIME: usize = 64;
+/// The number of concurrent requests.
+const CONCURRENCY: usize = 64;
 
-/// One of several tenants.
+/// A tenant with two sessions.
 struct Tenant {
     client: Client,
     sessions: BTreeSet<String>,
@@ -43,7 +44,7 @@ impl Tenant {
         (response.status().as_u16(), response.json().await.unwrap())
     }
 
-    /// The sessions that what is listed under a path belongs to.
+    /// The sessions to which the items of a list belong.
     async fn owners(&self, app: &TestApp, path: &str, member: &str) -> BTreeSet<String> {
         let (status, page) = self.get(app, path).await;
         assert_eq!(status, 200, "{path}: {page}");
@@ -53,7 +54,7 @@ impl Tenant {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_given_a_row_of_another_tenant_however_they_mix() {
+async fn concurrent_requests_return_no_row_of_another_tenant() {
     let app = TestApp::start_with(replies(&[says("Hello.")]), keys_needed()).await;
     let tenants = [
         Tenant::new(&app, "one").await,
@@ -61,7 +62,7 @@ async fn nobody_is_given_a_row_of_another_tenant_however_they_mix() {
         Tenant::new(&app, "three").await,
     ];
     iter(0..REQUESTS)
-        .for_each_concurrent(AT_A_TIME, async |n| {
+        .for_each_concurrent(CONCURRENCY, async |n| {
             let (tenant, other) = (&tenants[n % 3], &tenants[(n + 1) % 3]);
             let own = tenant.sessions.iter().nth(n / 3 % 2).unwrap();
             let foreign = other.sessions.first().unwrap();

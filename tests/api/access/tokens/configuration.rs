@@ -1,4 +1,4 @@
-//! The program, as an operator sets it up with an identity provider.
+//! Options for an identity provider.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::support::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_an_issuer_any_address_is_served_though_nobody_has_a_key_and_logs_tell_who_asks() {
+async fn a_service_with_an_issuer_starts_without_keys_on_any_address_and_logs_subjects_of_tokens() {
     let (identity, database, folder) = (Identity::start().await, database().await, data_dir());
     let log = folder.path().join("log");
     let serve = ["serve", "--offline", "--bind", "0.0.0.0:0", "--auth", "keys"];
@@ -22,12 +22,12 @@ async fn with_an_issuer_any_address_is_served_though_nobody_has_a_key_and_logs_t
         let request = request.bearer_auth(&token);
         async move { (request.send().await.unwrap().status().as_u16(), token) }
     };
-    let (let_in, odd) = get(identity.token(json!({ "sub": "ann\u{1b}[1m" }))).await;
-    assert_eq!(let_in, 401);
-    let (let_in, fine) = get(identity.token(json!({ "sub": "ann of acme" }))).await;
-    assert_eq!(let_in, 200);
-    let (let_in, late) = get(identity.token(json!({ "exp": 1 }))).await;
-    assert_eq!(let_in, 401);
+    let (status, odd) = get(identity.token(json!({ "sub": "ann\u{1b}[1m" }))).await;
+    assert_eq!(status, 401);
+    let (status, fine) = get(identity.token(json!({ "sub": "ann of acme" }))).await;
+    assert_eq!(status, 200);
+    let (status, late) = get(identity.token(json!({ "exp": 1 }))).await;
+    assert_eq!(status, 401);
     program.terminate().await;
 
     let log = std::fs::read_to_string(&log).unwrap();
@@ -41,7 +41,7 @@ async fn with_an_issuer_any_address_is_served_though_nobody_has_a_key_and_logs_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_are_incomplete_stop_the_start_and_complete_ones_are_printed() {
+async fn incomplete_options_are_refused_and_complete_ones_are_printed() {
     let issuer = ["--token-issuer", "https://id.example"];
     let check = |more: &[&str]| {
         let check = ["config", "check", "--offline", "--auth", "keys"];

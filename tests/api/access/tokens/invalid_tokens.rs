@@ -1,4 +1,4 @@
-//! Tokens that are not good, and answers that do not say why.
+//! Invalid tokens, and responses that do not reveal the reason.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,10 @@ use crate::support::{
     Identity, Signer, client_with, encoded, seconds_from_now, signed_with_secret, unsigned,
 };
 
-/// All that an answer tells, without what each request has of its own.
-async fn told(request: RequestBuilder) -> (StatusCode, BTreeMap<String, String>, String) {
+/// The status, headers and body of a response, without the request id.
+async fn comparable_response(
+    request: RequestBuilder,
+) -> (StatusCode, BTreeMap<String, String>, String) {
     let response = request.send().await.unwrap();
     let headers = response.headers().iter();
     let mut headers: BTreeMap<String, String> = headers
@@ -24,29 +26,29 @@ async fn told(request: RequestBuilder) -> (StatusCode, BTreeMap<String, String>,
     (status, headers, response.text().await.unwrap().replace(&request_id, "its id"))
 }
 
-/// Claims of a good token, but for one.
+/// Changes of claims that make a token invalid.
 fn wrong_claims() -> Vec<(&'static str, Value)> {
     vec![
         ("expired", json!({ "exp": seconds_from_now(-31) })),
-        ("not good yet", json!({ "nbf": seconds_from_now(60) })),
-        ("without an end", json!({ "exp": null })),
-        ("an end that is no time", json!({ "exp": "tomorrow" })),
-        ("a beginning that is no time", json!({ "nbf": "today" })),
+        ("not valid yet", json!({ "nbf": seconds_from_now(60) })),
+        ("without an expiry", json!({ "exp": null })),
+        ("an expiry that is no time", json!({ "exp": "tomorrow" })),
+        ("a start that is no time", json!({ "nbf": "today" })),
         ("another issuer", json!({ "iss": "http://127.0.0.1/realms/other" })),
         ("without an issuer", json!({ "iss": null })),
         ("for another audience", json!({ "aud": "others" })),
         ("for other audiences", json!({ "aud": ["others", "twostep"] })),
-        ("for nobody", json!({ "aud": [] })),
+        ("with an empty audience", json!({ "aud": [] })),
         ("without an audience", json!({ "aud": null })),
-        ("about nobody", json!({ "sub": null })),
-        ("about an empty name", json!({ "sub": "" })),
+        ("without a subject", json!({ "sub": null })),
+        ("with an empty subject", json!({ "sub": "" })),
         ("without a tenant", json!({ "tenant": null })),
         ("with a number for a tenant", json!({ "tenant": 7 })),
         ("with a tenant that is no name", json!({ "tenant": "a\nb" })),
     ]
 }
 
-/// Tokens that somebody has made up or changed, by what is wrong with them.
+/// Forged and modified tokens, with a description of their defect.
 fn forged(identity: &Identity, rsa: &Signer) -> Vec<(&'static str, String)> {
     let claims = identity.claims(json!({}));
     let good = identity.token(json!({}));
@@ -75,16 +77,19 @@ fn forged(identity: &Identity, rsa: &Signer) -> Vec<(&'static str, String)> {
             ed.sign_under(&by("first", "ES256"), "EdDSA", &claims),
         ),
         ("an algorithm that the key is not for", rsa.sign("RS512", &claims)),
-        ("another algorithm than it says", rsa.sign_under(&by("rsa", "RS256"), "PS256", &claims)),
-        ("a key that nobody published", unknown.sign("EdDSA", &claims)),
-        ("another key under a known name", stranger.sign("EdDSA", &claims)),
-        ("the name of another key", ed.sign_under(&by("other", "EdDSA"), "EdDSA", &claims)),
-        ("no name of a key", ed.sign_under(&json!({ "alg": "EdDSA" }), "EdDSA", &claims)),
-        ("a key that it brings itself", {
+        (
+            "another algorithm than its header names",
+            rsa.sign_under(&by("rsa", "RS256"), "PS256", &claims),
+        ),
+        ("a key that is not published", unknown.sign("EdDSA", &claims)),
+        ("another key with a known id", stranger.sign("EdDSA", &claims)),
+        ("the id of another key", ed.sign_under(&by("other", "EdDSA"), "EdDSA", &claims)),
+        ("no id of a key", ed.sign_under(&json!({ "alg": "EdDSA" }), "EdDSA", &claims)),
+        ("a key in the header of the token", {
             let header = json!({ "alg": "EdDSA", "kid": "own", "jwk": unknown.jwk() });
             unknown.sign_under(&header, "EdDSA", &claims)
         }),
-        ("something critical", ed.sign_under(&critical, "EdDSA", &claims)),
+        ("an unknown critical header", ed.sign_under(&critical, "EdDSA", &claims)),
         ("changed claims", format!("{header}.{payload}.{signature}")),
         ("a changed signature", format!("{message}.{starts}{}", &signature[starts.len()..])),
         ("oversized", identity.token(json!({ "roles": "x".repeat(8 * 1024) }))),
@@ -97,7 +102,7 @@ fn forged(identity: &Identity, rsa: &Signer) -> Vec<(&'static str, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_bad_tokens_are_refused_as_no_token_is() {
+async fn an_invalid_token_is_refused_like_a_missing_one() {
     let identity = Identity::start().await;
     let (rsa, other) = (Signer::rsa("rsa"), Signer::ed25519("other"));
     let mut only_rs256 = rsa.jwk();
@@ -106,22 +111,25 @@ async fn all_bad_tokens_are_refused_as_no_token_is() {
     let keys = json!({ "keys": [identity.signer.jwk(), only_rs256, other.jwk(), shared] });
     identity.respond_with(crate::support::KeysResponse::Keys(keys));
     let app = start(identity.trusted()).await;
-    // What is changed below is good before.
+    // Without the changes below, the tokens are valid.
     for good in [identity.token(json!({})), rsa.sign("RS256", &identity.claims(json!({})))] {
         assert_eq!(get(&app, &good).send().await.unwrap().status(), 200);
     }
-    let nobody = told(client_with(None).get(app.url("/v1/sessions"))).await;
-    assert_eq!((nobody.0, &*nobody.1["www-authenticate"]), (StatusCode::UNAUTHORIZED, "Bearer"));
-    let claims = wrong_claims().into_iter().map(|(what, change)| (what, identity.token(change)));
-    for (what, token) in claims.chain(forged(&identity, &rsa)) {
-        assert_eq!(told(get(&app, &token)).await, nobody, "{what}");
+    let without_token = comparable_response(client_with(None).get(app.url("/v1/sessions"))).await;
+    assert_eq!(
+        (without_token.0, &*without_token.1["www-authenticate"]),
+        (StatusCode::UNAUTHORIZED, "Bearer")
+    );
+    let claims = wrong_claims().into_iter().map(|(case, change)| (case, identity.token(change)));
+    for (case, token) in claims.chain(forged(&identity, &rsa)) {
+        assert_eq!(comparable_response(get(&app, &token)).await, without_token, "{case}");
     }
-    // One look at the start, and one because of keys that are not known.
+    // One request at the start, and one for the unknown keys.
     assert_eq!(identity.asked(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clocks_may_differ_by_half_a_minute() {
+async fn clocks_may_differ_by_30_seconds() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     for claims in [json!({ "exp": seconds_from_now(-20) }), json!({ "nbf": seconds_from_now(25) })]
@@ -132,11 +140,11 @@ async fn clocks_may_differ_by_half_a_minute() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_without_an_issuer_takes_no_token() {
+async fn a_service_without_an_issuer_accepts_no_token() {
     let identity = Identity::start().await;
     let app = start(crate::support::keys_needed()).await;
     let token = identity.token(json!({}));
-    let nobody = told(client_with(None).get(app.url("/v1/sessions"))).await;
-    assert_eq!(told(get(&app, &token)).await, nobody);
+    let without_token = comparable_response(client_with(None).get(app.url("/v1/sessions"))).await;
+    assert_eq!(comparable_response(get(&app, &token)).await, without_token);
     assert_eq!(identity.asked(), 0);
 }

@@ -1,4 +1,4 @@
-//! The provider's keys change, and the provider is away.
+//! Changes of the provider's keys, and an unavailable provider.
 
 use std::time::{Duration, Instant};
 
@@ -10,24 +10,24 @@ use twostep::tokens::Pace;
 use super::{get, start, status};
 use crate::support::{Identity, KeysResponse, Signer, TestApp, machine};
 
-/// No time to wait for the next look.
+/// Short intervals between refreshes.
 const QUICK: Pace = Pace {
     every: Duration::from_millis(100),
     pause: Duration::from_millis(100),
     kept_for: Duration::from_mins(1),
 };
 
-/// Waits until this token is answered so.
+/// Waits until requests with this token get this status.
 async fn until(app: &TestApp, token: &str, expected: u16) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while status(get(app, token)).await != expected {
-        assert!(Instant::now() < deadline, "it is not answered with {expected}");
+        assert!(Instant::now() < deadline, "the status does not become {expected}");
         sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_key_is_good_at_once() {
+async fn a_new_key_is_accepted_at_once() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     let old = identity.token(json!({}));
@@ -40,7 +40,7 @@ async fn a_new_key_is_good_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_the_provider_takes_away_is_refused_after_the_next_look() {
+async fn a_key_that_the_provider_removes_is_refused_after_the_next_refresh() {
     let identity = Identity::start().await;
     let app = start(identity.trusted_at(QUICK)).await;
     let old = identity.token(json!({}));
@@ -52,7 +52,7 @@ async fn a_key_that_the_provider_takes_away_is_refused_after_the_next_look() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_unknown_keys_is_one_question_to_the_provider() {
+async fn a_flood_of_unknown_keys_causes_one_request_to_the_provider() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     let good = identity.token(json!({}));
@@ -63,8 +63,8 @@ async fn a_flood_of_unknown_keys_is_one_question_to_the_provider() {
             status(get(&app, &stranger.sign("EdDSA", &identity.claims(json!({}))))).await
         }));
         let asked = Instant::now();
-        let (answers, good) = tokio::join!(flood, status(get(&app, &good)));
-        assert_eq!((answers, good), (vec![401; 100], 200));
+        let (statuses, good) = tokio::join!(flood, status(get(&app, &good)));
+        assert_eq!((statuses, good), (vec![401; 100], 200));
         assert!(
             asked.elapsed() < machine::scaled(Duration::from_secs(10)),
             "it took {:?}",
@@ -75,7 +75,7 @@ async fn a_flood_of_unknown_keys_is_one_question_to_the_provider() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_provider_is_silent_its_keys_stay_good_and_others_are_refused_in_time() {
+async fn while_the_provider_does_not_respond_its_keys_stay_valid_and_others_are_refused_in_time() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     let good = identity.token(json!({}));
@@ -91,15 +91,15 @@ async fn while_the_provider_is_silent_its_keys_stay_good_and_others_are_refused_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_set_of_keys_changes_nothing() {
+async fn an_invalid_key_set_changes_nothing() {
     let identity = Identity::start().await;
     let app = start(identity.trusted_at(QUICK)).await;
     let good = identity.token(json!({}));
     assert_eq!(status(get(&app, &good)).await, 200);
     let many = json!({ "keys": vec![Signer::ed25519("next").jwk(); 101] });
-    // Blank space after a set that would take the good key away.
+    // White space after an empty set, which would remove the valid key.
     let large = format!("{}{}", json!({ "keys": [] }), " ".repeat(512 * 1024));
-    for manner in [
+    for response in [
         KeysResponse::Status(503),
         KeysResponse::Status(302),
         KeysResponse::Text("<html>".to_owned()),
@@ -107,23 +107,23 @@ async fn what_is_no_set_of_keys_changes_nothing() {
         KeysResponse::Keys(json!([])),
         KeysResponse::Keys(many),
     ] {
-        identity.respond_with(manner.clone());
-        // One may be under way with the manner before.
+        identity.respond_with(response.clone());
+        // A request may be in progress that gets the previous response.
         identity.until_requested(identity.asked() + 3).await;
-        assert_eq!(status(get(&app, &good)).await, 200, "{manner:.80?}");
+        assert_eq!(status(get(&app, &good)).await, 200, "{response:.80?}");
     }
     identity.respond_with(KeysResponse::Keys(json!({ "keys": [] })));
     until(&app, &good, 401).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_nobody_has_confirmed_for_long_are_good_no_longer() {
+async fn keys_expire_when_the_provider_does_not_confirm_them() {
     let identity = Identity::start().await;
     let kept_for = Duration::from_secs(2);
     let app = start(identity.trusted_at(Pace { kept_for, ..QUICK })).await;
     let good = identity.token(json!({}));
     until(&app, &good, 200).await;
-    // For longer than that, because the provider tells them again and again.
+    // The key is accepted for longer than that, because each refresh confirms it.
     sleep(kept_for + Duration::from_millis(500)).await;
     assert_eq!(status(get(&app, &good)).await, 200);
     identity.respond_with(KeysResponse::Status(500));
@@ -133,7 +133,7 @@ async fn keys_that_nobody_has_confirmed_for_long_are_good_no_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_starts_without_the_provider_and_finds_it_later() {
+async fn a_service_starts_without_the_provider_and_connects_to_it_later() {
     let identity = Identity::start().await;
     identity.respond_with(KeysResponse::Status(503));
     let app = start(identity.trusted_at(QUICK)).await;
@@ -146,7 +146,7 @@ async fn a_service_starts_without_the_provider_and_finds_it_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_of_another_issuer_is_not_believed() {
+async fn a_discovery_document_of_another_issuer_is_refused() {
     let identity = Identity::start().await;
     let realm = identity.issuer.clone();
     identity.set_issuer(&realm.replace("realms/test", "realms/other"));

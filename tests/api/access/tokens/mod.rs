@@ -1,4 +1,4 @@
-//! Tokens of an identity provider, as a second way in.
+//! Authentication with tokens of an identity provider.
 
 mod configuration;
 mod invalid_tokens;
@@ -36,7 +36,7 @@ async fn status(request: RequestBuilder) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_of_every_algorithm_lets_in() {
+async fn tokens_of_every_algorithm_are_accepted() {
     let identity = Identity::start().await;
     let signers = [
         (Signer::rsa("rsa"), &["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"][..]),
@@ -56,7 +56,7 @@ async fn a_token_of_every_algorithm_lets_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_may_stand_where_a_key_may_and_keys_stay_good() {
+async fn a_token_is_accepted_in_the_headers_of_a_key_and_keys_stay_valid() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     let token = identity.token(json!({ "aud": ["others", "twostep-test"] }));
@@ -65,13 +65,13 @@ async fn a_token_may_stand_where_a_key_may_and_keys_stay_good() {
     assert_eq!(status(bare().header("x-api-key", &token)).await, 200);
     assert_eq!(status(bare().bearer_auth(&token).header("x-api-key", &token)).await, 200);
     assert_eq!(status(app.get("/v1/sessions")).await, 200);
-    // Who shows two is nobody.
+    // Two different credentials are refused.
     let both = app.get("/v1/sessions").bearer_auth(&token).send().await.unwrap();
     problem(both, 401, "unauthenticated").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_allows_what_its_scopes_say_and_without_any_nothing() {
+async fn a_token_allows_only_what_its_scopes_allow() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     for (scope, reads, writes) in [
@@ -84,7 +84,7 @@ async fn a_token_allows_what_its_scopes_say_and_without_any_nothing() {
         let statuses = (status(get(&app, &token)).await, status(post(&app, &token)).await);
         assert_eq!(statuses, (reads, writes), "{scope}");
     }
-    let token = identity.token(json!({ "scope": null, "tenant": "nobody" }));
+    let token = identity.token(json!({ "scope": null, "tenant": "new" }));
     let refused = problem(get(&app, &token).send().await.unwrap(), 403, "forbidden").await;
     assert_eq!(refused["detail"], "the key lacks the scope `read`");
     assert_eq!(tenants(&app).await, ["default"]);
@@ -97,26 +97,26 @@ async fn tenants(app: &TestApp) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_is_made_once_when_a_token_first_names_it_and_sees_its_own_only() {
+async fn a_tenant_is_created_once_by_its_first_token_and_sees_only_its_own_sessions() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     let other = app.second_service(identity.trusted()).await;
     let acme = identity.token(json!({ "tenant": "acme" }));
-    let made = join_all((0..8).map(async |_| {
+    let created = join_all((0..8).map(async |_| {
         let there = other.post("/v1/sessions").build().unwrap().url().clone();
         let there = client_with(None).post(there).bearer_auth(&acme);
         (status(post(&app, &acme)).await, status(there).await)
     }));
-    assert_eq!(made.await, [(201, 201); 8]);
+    assert_eq!(created.await, [(201, 201); 8]);
     assert_eq!(tenants(&app).await, ["acme", "default"]);
 
-    let made: Value = post(&app, &acme).send().await.unwrap().json().await.unwrap();
-    let path = format!("/v1/sessions/{}", made["id"].as_str().unwrap());
-    // To the usual tenant it is as unknown as one that nobody has.
+    let session: Value = post(&app, &acme).send().await.unwrap().json().await.unwrap();
+    let path = format!("/v1/sessions/{}", session["id"].as_str().unwrap());
+    // For the default tenant the session does not exist.
     for request in [app.get(&path), request(&app, &identity.token(json!({})), Method::GET, &path)] {
         problem(request.send().await.unwrap(), 404, "session_not_found").await;
     }
-    // A key of the same tenant opens the same.
+    // A key of the same tenant can read the session.
     let id = sqlx::query_scalar("SELECT id FROM tenants WHERE name = 'acme'");
     let id: uuid::Uuid = id.fetch_one(&app.database.pool(1)).await.unwrap();
     let key = app.database.key(id.into(), Scope::Read).await.reveal();
@@ -125,13 +125,13 @@ async fn a_tenant_is_made_once_when_a_token_first_names_it_and_sees_its_own_only
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_have_the_names_that_the_operator_gives_them() {
+async fn the_operator_sets_the_names_of_the_claims() {
     let identity = Identity::start().await;
     let mut rules = identity.rules();
     rules.tenant_claim = "https://example.com/org".to_owned();
     rules.scope_claim = "permissions".to_owned();
     rules.jwks_url = Some(format!("{}/../../keys", identity.issuer).parse().unwrap());
-    // Only the document would say where the keys are; who names their place needs none.
+    // With the URL of the keys, the service does not need the discovery document.
     identity.set_issuer("http://127.0.0.1:1/");
     let app = start(trusting(rules)).await;
     let claims = json!({

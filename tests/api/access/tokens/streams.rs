@@ -1,4 +1,4 @@
-//! Streams and tickets that a token opens, and limits that count for whom it is about.
+//! Streams and tickets of tokens, and limits per subject.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::support::{
     seconds_from_now,
 };
 
-/// Half a minute before the last moment at which such a token is accepted.
+/// An expiry for a token that is accepted for three more seconds: clocks may differ by 30 seconds.
 fn soon() -> i64 {
     seconds_from_now(3 - 30)
 }
 
-/// Reads a stream to its end, which must be none that a client takes for the whole.
-async fn torn(mut stream: EventStream) {
-    let torn = async {
+/// Reads a stream until it is aborted. It must not end as if it were complete.
+async fn wait_until_aborted(mut stream: EventStream) {
+    let aborted = async {
         while let Ok(event) = stream.try_next().await {
             assert!(event.is_some(), "the stream ended as if it were complete");
         }
     };
-    timeout(Duration::from_secs(20), torn).await.expect("the stream is still there");
+    timeout(Duration::from_secs(20), aborted).await.expect("the stream is still open");
 }
 
 async fn stream(app: &TestApp, token: &str, path: &str) -> EventStream {
@@ -40,7 +40,7 @@ async fn ticket(session: &Session<'_>, token: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_ends_with_its_token() {
+async fn a_stream_is_aborted_when_its_token_expires() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     let session = app.session().await;
@@ -52,8 +52,11 @@ async fn a_stream_ends_with_its_token() {
     let mut long = stream(&app, &identity.token(json!({})), &path).await;
     short.until("session.status_idle").await;
     long.until("session.status_idle").await;
-    torn(short).await;
-    assert!(Timestamp::now() >= Timestamp::from_second(ends + 30).unwrap(), "it was torn early");
+    wait_until_aborted(short).await;
+    assert!(
+        Timestamp::now() >= Timestamp::from_second(ends + 30).unwrap(),
+        "the stream was aborted early"
+    );
     problem(get(&app, &token).send().await.unwrap(), 401, "unauthenticated").await;
 
     session.ask("Again").await;
@@ -61,7 +64,7 @@ async fn a_stream_ends_with_its_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_and_its_stream_end_with_the_token_that_made_it() {
+async fn a_ticket_and_its_stream_expire_with_the_token_that_created_it() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     let session = app.session().await;
@@ -76,12 +79,12 @@ async fn a_ticket_and_its_stream_end_with_the_token_that_made_it() {
     assert_eq!(response.status(), 200);
     let mut stream = EventStream::new(response);
     stream.until("session.status_idle").await;
-    torn(stream).await;
-    assert!(Timestamp::now() >= ends, "it was torn early");
+    wait_until_aborted(stream).await;
+    assert!(Timestamp::now() >= ends, "the stream was aborted early");
     let late = app.get_as(None, &path(&kept)).send().await.unwrap();
     problem(late, 401, "unauthenticated").await;
 
-    // One that ends before its token does so by itself.
+    // A ticket that expires before its token has the usual lifetime.
     let long = ticket(&session, &identity.token(json!({}))).await;
     let ends: Timestamp = long["expires_at"].as_str().unwrap().parse().unwrap();
     let seconds = ends.duration_since(Timestamp::now()).as_secs();
@@ -89,7 +92,7 @@ async fn a_ticket_and_its_stream_end_with_the_token_that_made_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_of_a_token_is_nobodys_where_tokens_are_no_longer_taken() {
+async fn a_ticket_of_a_token_is_refused_by_a_service_without_tokens() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     let session = app.session().await;
@@ -100,7 +103,7 @@ async fn a_ticket_of_a_token_is_nobodys_where_tokens_are_no_longer_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_tokens_about_one_subject_share_its_places_and_its_requests() {
+async fn all_tokens_of_a_subject_share_its_stream_permits_and_its_rate_limit() {
     let identity = Identity::start().await;
     let setup = Setup { max_streams_per_key: Some(1), rate_limit: 5, ..identity.trusted() };
     let app = start(setup).await;
@@ -118,7 +121,7 @@ async fn all_tokens_about_one_subject_share_its_places_and_its_requests() {
     let theirs = request(&app, &other, Method::GET, &path).send().await.unwrap();
     assert_eq!(theirs.status(), 200);
 
-    // The ticket, its stream and the one refused are three.
+    // The ticket, its stream and the refused stream are three requests.
     assert_eq!([status(get(&app, &first)).await, status(get(&app, &second)).await], [200; 2]);
     assert_eq!([status(get(&app, &first)).await, status(get(&app, &second)).await], [429; 2]);
     assert_eq!(status(get(&app, &other)).await, 200);
