@@ -1,4 +1,4 @@
-//! Clients that leave at any moment: what was begun for them is carried to its end.
+//! Clients that disconnect at any moment: the work for their requests is finished.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{TestApp, calls, replies, says};
 
-/// Sends a post and closes the connection after a while, without having read the answer.
-async fn post_and_leave(app: &TestApp, path: &str, body: &str, after: Duration) {
+/// Sends a POST request and closes the connection after this time, without reading the response.
+async fn post_and_disconnect(app: &TestApp, path: &str, body: &str, after: Duration) {
     let mut stream = TcpStream::connect(app.address).await.unwrap();
     let length = body.len();
     let request = format!(
@@ -21,8 +21,8 @@ async fn post_and_leave(app: &TestApp, path: &str, body: &str, after: Duration) 
     sleep(after).await;
 }
 
-/// Waits until no run is queued or running, and says how many there are.
-async fn at_rest(app: &TestApp) -> i64 {
+/// Waits until all runs have settled, and returns their number.
+async fn all_settled(app: &TestApp) -> i64 {
     let pool = app.database.pool(1);
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -41,23 +41,23 @@ async fn at_rest(app: &TestApp) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_whose_client_leaves_is_lost_or_settles_and_never_hangs() {
+async fn a_message_whose_client_disconnects_is_lost_or_settles_and_never_hangs() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let sessions = [app.session().await, app.session().await, app.session().await];
     for n in 0..90_u64 {
         let session = &sessions[usize::try_from(n % 3).unwrap()];
         let body = json!({ "content": format!("Tell {} the time", session.id) }).to_string();
         let after = Duration::from_micros(n * 137 % 9000);
-        post_and_leave(&app, &session.path("/messages"), &body, after).await;
+        post_and_disconnect(&app, &session.path("/messages"), &body, after).await;
     }
-    assert!(at_rest(&app).await > 0);
+    assert!(all_settled(&app).await > 0);
     for session in &sessions {
         assert_eq!(session.ask("Are you there?").await["output_text"], "Noon.");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_whose_client_leaves_spoils_nothing_for_others() {
+async fn a_cancellation_whose_client_disconnects_does_not_affect_other_runs() {
     let mut slow = says("Slowly.");
     slow["delay_ms"] = 30_000.into();
     let script = json!({ "conversations": [
@@ -71,13 +71,13 @@ async fn a_cancel_whose_client_leaves_spoils_nothing_for_others() {
         session.post(json!({ "content": "Block" })).await;
         let queued = session.post(json!({ "content": "Wait" })).await;
         let path = session.path(&format!("/runs/{}/cancel", queued["id"].as_str().unwrap()));
-        post_and_leave(&app, &path, "", Duration::from_micros(n * 211 % 6000)).await;
+        post_and_disconnect(&app, &path, "", Duration::from_micros(n * 211 % 6000)).await;
         let other = app.session().await;
         accepted.push((other.id.clone(), other.post(json!({ "content": "Hello" })).await));
         let stopped = app.post(&session.path("/cancel")).send().await.unwrap();
         assert!(stopped.status().is_success());
     }
-    assert_eq!(at_rest(&app).await, 120);
+    assert_eq!(all_settled(&app).await, 120);
     for (session, run) in accepted {
         let run: Value = app.existing_session(&session).settled(&run).await;
         assert_eq!(run["output_text"], "Fine.");

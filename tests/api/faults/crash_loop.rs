@@ -1,4 +1,4 @@
-//! Runs that no worker gets further with are given up, and their sessions go on.
+//! Runs on which workers die repeatedly fail, and their sessions continue.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use twostep::tools::Typed;
 
 use crate::support::{Endless, Setup, TestApp, calls, replies, says};
 
-/// Makes it look as if so many workers had died on all runs.
-async fn wear_out(app: &TestApp, workers: i32) {
+/// Sets the number of workers that have died on each run.
+async fn set_takeovers(app: &TestApp, workers: i32) {
     sqlx::query("UPDATE runs SET takeovers = $1 WHERE status = 'running'")
         .bind(workers)
         .execute(&app.database.pool(1))
@@ -24,7 +24,7 @@ async fn a_run_on_which_workers_die_fails_with_its_calls_answered() {
     let run = session.post(json!({ "content": "Think" })).await;
     session.reached(&run, "agent.tool_use").await;
     let waiting = session.post(json!({ "content": "And then?" })).await;
-    wear_out(&app, 4).await;
+    set_takeovers(&app, 4).await;
     let id = session.id.clone();
     drop(session);
 
@@ -41,13 +41,13 @@ async fn a_run_on_which_workers_die_fails_with_its_calls_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_workers_die_of_reading_leaves_a_session_that_goes_on() {
+async fn a_session_continues_after_a_run_whose_history_kills_workers() {
     let setup = Setup { tools: vec![Arc::new(Typed(Endless::<true>))], ..Setup::default() };
     let app = TestApp::start_with(replies(&[calls("ponder", json!({}))]), setup).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Think" })).await;
     session.reached(&run, "agent.tool_use").await;
-    wear_out(&app, 10).await;
+    set_takeovers(&app, 10).await;
     let id = session.id.clone();
     drop(session);
 
@@ -55,7 +55,7 @@ async fn a_run_that_workers_die_of_reading_leaves_a_session_that_goes_on() {
     let session = app.existing_session(&id);
     let run = session.settled(&run).await;
     assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));
-    // The call has no answer in the history, and so gets one in the request.
+    // The call has no result in the history, so the service adds one to the request.
     assert_eq!(session.ask("And then?").await["output_text"], "Still here.");
     assert_eq!(app.simulator.refusals(), Vec::<String>::new());
     app.stop_unchecked().await;

@@ -1,5 +1,5 @@
-//! The database goes away, falls silent, or becomes read-only: nothing is lost, and nobody waits
-//! for ever.
+//! The database becomes unreachable, unresponsive or read-only: no data is lost, and no request
+//! waits without a limit.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use crate::support::{
     Proxy, Session, Setup, TestApp, calls, database, machine, problem, replies, says,
 };
 
-/// Ends every connection of the service.
-async fn cut(app: &TestApp) {
+/// Terminates every connection of the service.
+async fn terminate_connections(app: &TestApp) {
     let mut conn = PgConnection::connect_with(&app.database.options()).await.unwrap();
     conn.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -38,18 +38,18 @@ async fn attempts(session: &Session<'_>) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_on_when_all_connections_are_cut() {
+async fn a_run_continues_when_all_connections_are_terminated() {
     let app = TestApp::start(long_answer()).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Write" })).await;
     session.reached(&run, "agent.tool_result").await;
     for _ in 0..3 {
-        cut(&app).await;
+        terminate_connections(&app).await;
         // Each connection can be found broken once.
         let mut failures = 0;
         while app.get(&session.path("")).send().await.unwrap().status() != StatusCode::OK {
             failures += 1;
-            assert!(failures < 10, "the database is there");
+            assert!(failures < 10, "requests fail although the database is available");
         }
     }
     assert_eq!(session.settled(&run).await["status"], "completed");
@@ -67,11 +67,11 @@ async fn set_read_only(app: &TestApp, is_read_only: bool) {
     .await
     .unwrap();
     conn.close().await.unwrap();
-    cut(app).await;
+    terminate_connections(app).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_became_read_only_is_left_for_one_that_takes_writes() {
+async fn connections_to_a_read_only_database_are_replaced() {
     let app = TestApp::start(long_answer()).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Write" })).await;
@@ -86,7 +86,7 @@ async fn a_database_that_became_read_only_is_left_for_one_that_takes_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_falls_silent_keeps_no_request_waiting() {
+async fn requests_to_an_unresponsive_database_fail_in_time() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let proxy = Proxy::before(&database.options()).await;
     let setup = Setup { database: Some(proxy.options(&database.options())), ..Setup::default() };
@@ -100,7 +100,7 @@ async fn a_database_that_falls_silent_keeps_no_request_waiting() {
         problem(app.get(&session.path("")).send().await.unwrap(), 503, "database_unavailable").await
     });
     let post = async {
-        let post = session.message(&json!({ "content": "Anybody?" }));
+        let post = session.message(&json!({ "content": "Is it up?" }));
         let post = post.header("idempotency-key", "once").send().await.unwrap();
         problem(post, 503, "database_unavailable").await
     };
@@ -110,14 +110,14 @@ async fn a_database_that_falls_silent_keeps_no_request_waiting() {
     assert_eq!(health.status(), StatusCode::OK);
 
     proxy.drop_traffic(false);
-    let again = session.message(&json!({ "content": "Anybody?" }));
+    let again = session.message(&json!({ "content": "Is it up?" }));
     let again = again.header("idempotency-key", "once").header("prefer", "wait=30");
     let again: Value = again.send().await.unwrap().json().await.unwrap();
     assert_eq!(again["status"], "completed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_finds_all_connections_taken_is_told_so_and_soon() {
+async fn a_request_without_a_free_connection_is_refused_soon() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let mut lock = PgConnection::connect_with(&app.database.options()).await.unwrap();
@@ -138,7 +138,7 @@ async fn who_finds_all_connections_taken_is_told_so_and_soon() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_on_when_all_connections_are_lost_without_a_word() {
+async fn a_run_continues_when_all_connections_are_lost_silently() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let proxy = Proxy::before(&database.options()).await;
     let setup = Setup { database: Some(proxy.options(&database.options())), ..Setup::default() };
@@ -149,18 +149,18 @@ async fn a_run_goes_on_when_all_connections_are_lost_without_a_word() {
     let run = session.post(json!({ "content": "Write" })).await;
     session.reached(&run, "span.model_request_start").await;
     proxy.drop_open_connections();
-    // Whoever asks first finds that out for the others.
+    // The first statement that fails closes the other connections too.
     tokio::time::sleep(Duration::from_secs(14)).await;
     assert_eq!(session.settled(&run).await["status"], "completed");
     assert_eq!(attempts(&session).await, [1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_after_a_restart_of_the_database_is_not_told_of_it() {
+async fn requests_after_a_restart_of_the_database_do_not_fail() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     assert_eq!(session.ask("Hello").await["status"], "completed");
-    cut(&app).await;
+    terminate_connections(&app).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let post = session.message(&json!({ "content": "Hello" })).send().await.unwrap();
     assert_eq!(post.status(), StatusCode::ACCEPTED);
@@ -168,7 +168,7 @@ async fn what_comes_after_a_restart_of_the_database_is_not_told_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_that_the_database_interrupts_ends_as_an_accepted_message() {
+async fn a_wait_that_the_database_interrupts_is_answered_with_accepted() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let proxy = Proxy::before(&database.options()).await;
     let setup = Setup { database: Some(proxy.options(&database.options())), ..Setup::default() };
@@ -179,8 +179,8 @@ async fn a_wait_that_the_database_interrupts_ends_as_an_accepted_message() {
     let waits = async {
         let post = session.message(&json!({ "content": "Write" })).header("prefer", "wait=3");
         let asked = Instant::now();
-        let answer = tokio::time::timeout(Duration::from_secs(20), post.send()).await;
-        (answer.map(|answer| answer.unwrap().status()), asked.elapsed())
+        let response = tokio::time::timeout(Duration::from_secs(20), post.send()).await;
+        (response.map(|response| response.unwrap().status()), asked.elapsed())
     };
     let silence = async {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,5 @@
-//! A worker that stops: it ends what it can, answers for what it cannot, and hands over the rest.
+//! A worker that stops: it finishes requests within the drain time, answers calls that it aborts,
+//! and requeues its runs.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ fn api_only() -> Setup {
     Setup { no_worker: true, ..Setup::default() }
 }
 
-/// A worker that gives what is in flight so many milliseconds when it stops.
+/// A worker with this drain time for requests and calls in progress.
 fn worker(drain_ms: u64) -> Setup {
     Setup {
         no_api: true,
@@ -34,7 +35,7 @@ async fn attempts(session: &Session<'_>) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reply_in_flight_is_not_paid_for_twice() {
+async fn a_reply_in_progress_is_not_requested_twice() {
     let mut slow = calls("get_time", json!({}));
     slow["pace_ms"] = 200.into();
     let app = TestApp::start_with(replies(&[slow, says("It is late.")]), api_only()).await;
@@ -43,7 +44,7 @@ async fn a_reply_in_flight_is_not_paid_for_twice() {
     let run = session.post(json!({ "content": "What time is it?" })).await;
     session.reached(&run, "span.model_request_start").await;
     first.stop().await;
-    // The reply is stored and its call planned, and there the run was let go.
+    // The reply is stored, its call is planned, and the run is released.
     session.reached(&run, "agent.tool_use").await;
     assert_eq!(session.run(&run).await["status"], "running");
     assert_eq!(app.upstream().len(), 1);
@@ -55,7 +56,7 @@ async fn a_reply_in_flight_is_not_paid_for_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_with_effects_that_does_not_end_is_answered_by_the_worker_that_stops() {
+async fn a_stopping_worker_answers_an_effect_call_that_does_not_finish() {
     let script = replies(&[calls("launch", json!({})), says("I do not know.")]);
     let setup = Setup { tools: vec![Arc::new(Typed(Endless::<false>))], ..api_only() };
     let app = TestApp::start_with(script, setup).await;
@@ -64,7 +65,7 @@ async fn a_call_with_effects_that_does_not_end_is_answered_by_the_worker_that_st
     let run = session.post(json!({ "content": "Launch" })).await;
     session.reached(&run, "agent.tool_use").await;
     first.stop().await;
-    // Before anybody takes the run over.
+    // The result is stored before another worker takes over the run.
     session.reached(&run, "agent.tool_result").await;
     let second = app.second_service(worker(0)).await;
     assert_eq!(session.settled(&run).await["output_text"], "I do not know.");
@@ -76,7 +77,7 @@ async fn a_call_with_effects_that_does_not_end_is_answered_by_the_worker_that_st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_comes_back_goes_on_with_its_runs_at_once() {
+async fn a_restarted_process_continues_its_runs_at_once() {
     let mut reply = says("Here again.");
     reply["fail_first"] = json!([{ "hang_after": 0 }]);
     let app = TestApp::start_with(replies(&[reply]), api_only()).await;
@@ -92,25 +93,25 @@ async fn a_process_that_comes_back_goes_on_with_its_runs_at_once() {
     let run = session.post(json!({ "content": "Hello" })).await;
     let deadline = Instant::now() + Duration::from_secs(20);
     while app.upstream().len() < 1 {
-        assert!(Instant::now() < deadline, "the model was not asked");
+        assert!(Instant::now() < deadline, "no request to the model");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     first.kill().await.unwrap();
     let mut second = spawn();
     let back_at = Instant::now();
     assert_eq!(session.settled(&run).await["output_text"], "Here again.");
-    // A lease takes 12 seconds to run out.
+    // A lease expires after 12 seconds.
     assert!(back_at.elapsed() < machine::scaled(Duration::from_secs(6)), "{:?}", back_at.elapsed());
     assert_eq!(attempts(&session).await, [1, 2]);
     second.kill().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_found_more_runs_than_it_has_room_for_stops_in_time() {
+async fn a_worker_that_claims_more_runs_than_it_has_slots_stops_in_time() {
     let setup = Setup { slots: Some(3), ..Setup::default() };
     let app = TestApp::start_with(hangs_first(), setup).await;
     let other = app.second_service(api_only()).await;
-    // Claims take their time, so that a message can come in between.
+    // Claims are slow, so that a message can arrive during a claim.
     let pool = app.database.pool(1);
     for statement in [
         "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS

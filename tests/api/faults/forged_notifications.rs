@@ -1,4 +1,4 @@
-//! Notifications that are not true. Every user of the database can send them.
+//! Forged notifications. Every user of the database can send them.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use twostep::domain::ids::WorkerId;
 
 use crate::support::{Received, TestApp, durable, replies, says};
 
-/// Tells all processes something in the name of one that does not exist.
-async fn tell(app: &TestApp, message: &Value) {
+/// Sends a message to all processes in the name of a process that does not exist.
+async fn forge(app: &TestApp, message: &Value) {
     let batch = json!({ "from": WorkerId::new(), "n": 1, "m": [message] });
     sqlx::query("SELECT pg_notify('twostep', $1)")
         .bind(batch.to_string())
@@ -17,8 +17,8 @@ async fn tell(app: &TestApp, message: &Value) {
         .unwrap();
 }
 
-/// Waits until the service listens.
-async fn listens(app: &TestApp) {
+/// Waits until the service listens for notifications.
+async fn wait_for_listener(app: &TestApp) {
     let pool = app.database.pool(1);
     let listening = "SELECT EXISTS (SELECT FROM pg_stat_activity
         WHERE datname = current_database() AND query LIKE 'LISTEN%')";
@@ -28,13 +28,13 @@ async fn listens(app: &TestApp) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_that_were_never_stored_hide_none_that_are() {
+async fn a_notification_of_missing_events_does_not_hide_stored_events() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
-    listens(&app).await;
+    wait_for_listener(&app).await;
     let session = app.session().await;
     let mut stream = session.open(&session.path("/events/stream"), None).await;
-    tell(&app, &json!({ "t": "stored", "session": session.id, "seq": 1_000, "ended": [] })).await;
-    // Nothing says when it has been heard.
+    forge(&app, &json!({ "t": "stored", "session": session.id, "seq": 1_000, "ended": [] })).await;
+    // The service does not show when it has processed a notification.
     tokio::time::sleep(Duration::from_millis(300)).await;
     session.ask("Hello").await;
     let mut received: Vec<Received> = Vec::new();
@@ -46,14 +46,14 @@ async fn events_that_were_never_stored_hide_none_that_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_that_nobody_asked_for_stops_nothing() {
+async fn a_forged_cancellation_stops_no_run() {
     let slow = json!({ "content": [{ "type": "text", "text": "One two three four five six." }],
                        "chunk": 4, "pace_ms": 200 });
     let app = TestApp::start(replies(&[slow])).await;
-    listens(&app).await;
+    wait_for_listener(&app).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Count" })).await;
     session.reached(&run, "span.model_request_start").await;
-    tell(&app, &json!({ "t": "cancel", "run": run["id"] })).await;
+    forge(&app, &json!({ "t": "cancel", "run": run["id"] })).await;
     assert_eq!(session.settled(&run).await["status"], "completed");
 }

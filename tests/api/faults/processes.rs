@@ -1,4 +1,4 @@
-//! Several processes on one database: some accept and tell, others work.
+//! Several processes on one database: some accept requests and stream events, others execute runs.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,8 @@ fn worker_only() -> Setup {
     Setup { no_api: true, ..Setup::default() }
 }
 
-/// Waits until so many processes listen.
-async fn linked(app: &TestApp, processes: i64) {
+/// Waits until this number of processes listens for notifications.
+async fn wait_for_listeners(app: &TestApp, processes: i64) {
     let pool = app.database.pool(1);
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -38,13 +38,13 @@ async fn linked(app: &TestApp, processes: i64) {
     }
 }
 
-/// The text of the previews among these.
+/// The text of the previews among these events.
 fn previewed(received: &[Received]) -> String {
     let deltas = received.iter().filter(|one| one.name == "event_delta");
     deltas.filter_map(|one| one.data["delta"]["content"]["text"].as_str()).collect()
 }
 
-/// Says a word every 50 ms.
+/// A script that streams five characters every 50 ms for the message `slowly`.
 fn slowly(text: &str) -> Value {
     json!({ "conversations": [
         { "when": "slowly", "replies": [
@@ -56,15 +56,15 @@ fn slowly(text: &str) -> Value {
 const TEXT: &str = "One two three four five six seven eight nine ten eleven twelve thirteen.";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_process_accepts_and_another_works() {
+async fn one_process_accepts_a_message_and_another_executes_its_run() {
     let app = TestApp::start_with(slowly(TEXT), api_only()).await;
     let worker = app.second_service(worker_only()).await;
-    linked(&app, 2).await;
+    wait_for_listeners(&app, 2).await;
     let session = app.session().await;
     let received = session.stream("slowly").await.rest().await;
     assert_eq!(previewed(&received), TEXT);
-    let told = durable(&received);
-    let kinds: Vec<&str> = told.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    let events = durable(&received);
+    let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     let expected = [
         "user.message",
         "session.status_running",
@@ -82,18 +82,18 @@ async fn one_process_accepts_and_another_works() {
 async fn without_a_worker_messages_wait_and_nothing_is_lost() {
     let app = TestApp::start_with(slowly(TEXT), api_only()).await;
     let session = app.session().await;
-    let run = session.post(json!({ "content": "anybody?" })).await;
+    let run = session.post(json!({ "content": "Hello?" })).await;
     assert_eq!(run["status"], "queued");
     let worker = app.second_service(worker_only()).await;
-    assert_eq!(session.settled(&run).await["output_text"], "You said anybody?.");
+    assert_eq!(session.settled(&run).await["output_text"], "You said Hello?.");
     worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_who_comes_late_to_another_process_gets_the_preview_from_its_start() {
+async fn a_late_reader_of_another_process_gets_the_whole_preview() {
     let app = TestApp::start(slowly(TEXT)).await;
     let other = app.second_service(api_only()).await;
-    linked(&app, 2).await;
+    wait_for_listeners(&app, 2).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "slowly" })).await;
     let mut near = session.open(&session.run_stream(&run), None).await;
@@ -108,28 +108,28 @@ async fn a_reader_who_comes_late_to_another_process_gets_the_preview_from_its_st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_elsewhere_sees_previews_soon_after_a_reader_here() {
+async fn a_reader_of_another_process_gets_previews_with_little_delay() {
     let app = TestApp::start(slowly(TEXT)).await;
     let other = app.second_service(api_only()).await;
-    linked(&app, 2).await;
+    wait_for_listeners(&app, 2).await;
     let session = app.session().await;
     let events = session.path("/events/stream");
     let near = session.open(&events, None).await;
     let far = EventStream::new(other.get(&events).send().await.unwrap());
     session.post(json!({ "content": "slowly" })).await;
     let (near, far) = tokio::join!(arrivals(near), arrivals(far));
-    // Where each character of the text arrived: the delay is that of the text, not of a frame.
+    // The delay is measured for each character, because frames have different sizes.
     let mut delays: Vec<Duration> =
         near.iter().zip(&far).map(|(near, far)| far.saturating_duration_since(*near)).collect();
     delays.sort_unstable();
     let (median, last) = (delays[delays.len() / 2], delays[delays.len() - 1]);
-    tracing::info!("previews in another process: {median:?} later (median), {last:?} (most)");
+    tracing::info!("previews in another process: {median:?} later (median), {last:?} (maximum)");
     assert_eq!(delays.len(), TEXT.len());
     assert!(median < machine::scaled(Duration::from_millis(150)), "{median:?}");
     other.stop().await;
 }
 
-/// When each character of the text arrived.
+/// The time at which each character of the text arrived.
 async fn arrivals(mut stream: EventStream) -> Vec<Instant> {
     let mut arrived = Vec::new();
     loop {
@@ -144,10 +144,10 @@ async fn arrivals(mut stream: EventStream) -> Vec<Instant> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_cancelled_within_a_second_wherever_it_runs() {
+async fn a_run_in_another_process_is_cancelled_within_a_second() {
     let app = TestApp::start_with(hangs_first(), api_only()).await;
     let worker = app.second_service(worker_only()).await;
-    linked(&app, 2).await;
+    wait_for_listeners(&app, 2).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "hang" })).await;
     session.reached(&run, "span.model_request_start").await;
@@ -159,8 +159,8 @@ async fn a_run_is_cancelled_within_a_second_wherever_it_runs() {
     worker.stop().await;
 }
 
-/// Ends the connections that processes listen and tell with.
-async fn cut_links(pool: &PgPool) {
+/// Terminates the connections with which processes send and receive notifications.
+async fn terminate_bus_connections(pool: &PgPool) {
     sqlx::query(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
          WHERE datname = current_database() AND application_name = 'twostep bus'",
@@ -171,19 +171,19 @@ async fn cut_links(pool: &PgPool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_misses_no_event_when_the_link_is_cut() {
+async fn a_reader_misses_no_event_when_bus_connections_are_terminated() {
     let app = TestApp::start_with(slowly(TEXT), api_only()).await;
     let worker = app.second_service(worker_only()).await;
-    linked(&app, 2).await;
+    wait_for_listeners(&app, 2).await;
     let session = app.session().await;
     let mut stream = session.open(&session.path("/events/stream"), None).await;
     let pool = app.database.pool(1);
     let mut received = Vec::new();
     for round in 0..5 {
-        cut_links(&pool).await;
+        terminate_bus_connections(&pool).await;
         let posted = Instant::now();
         let run = session.post(json!({ "content": format!("round {round}") })).await;
-        cut_links(&pool).await;
+        terminate_bus_connections(&pool).await;
         loop {
             let one = stream.next().await.unwrap();
             let is_last = one.name == "session.status_idle" && one.data["run_id"] == run["id"];
@@ -208,7 +208,7 @@ async fn a_reader_misses_no_event_when_the_link_is_cut() {
 async fn a_wait_in_one_process_ends_with_the_run_in_another() {
     let app = TestApp::start_with(slowly(TEXT), api_only()).await;
     let worker = app.second_service(worker_only()).await;
-    linked(&app, 2).await;
+    wait_for_listeners(&app, 2).await;
     let session = app.session().await;
     let run = waited(&session, "Hello").await;
     assert_eq!(run["output_text"], "You said Hello.");
@@ -218,6 +218,6 @@ async fn a_wait_in_one_process_ends_with_the_run_in_another() {
 async fn waited(session: &Session<'_>, text: &str) -> Value {
     let message = session.message(&json!({ "content": text }));
     let response = message.header("prefer", "wait=4").send().await.unwrap();
-    assert_eq!(response.status(), StatusCode::OK, "nobody told that the run had ended");
+    assert_eq!(response.status(), StatusCode::OK, "the wait did not notice the end of the run");
     response.json().await.unwrap()
 }

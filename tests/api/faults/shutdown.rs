@@ -1,4 +1,4 @@
-//! A service that stops: nobody takes half an answer for a whole one, and the next service goes on.
+//! A service that stops: it aborts incomplete streams, and the next service continues the runs.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{RawStream, TestApp, durable, machine, replies, says, stops_short};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_stops_tears_its_streams_and_the_next_one_finishes_the_run() {
+async fn a_service_that_stops_aborts_its_streams_and_the_next_one_finishes_the_run() {
     let app = TestApp::start(replies(&[stops_short("Half of it is said.")])).await;
     let session = app.session().await;
     let mut of_run = session.stream("Tell me").await;
@@ -30,14 +30,14 @@ async fn a_service_that_stops_tears_its_streams_and_the_next_one_finishes_the_ru
                 match stream.try_next().await {
                     Ok(Some(_)) => {}
                     Ok(None) => break "clean",
-                    Err(_) => break "torn",
+                    Err(_) => break "aborted",
                 }
             });
         }
         endings
     });
     let next = app.restarted(replies(&[says("Half of it is said.")])).await;
-    assert_eq!(watched.await.unwrap(), ["torn", "torn"]);
+    assert_eq!(watched.await.unwrap(), ["aborted", "aborted"]);
 
     let session = next.existing_session(&id);
     let run = json!({ "id": delta.data["run_id"] });
@@ -51,7 +51,7 @@ async fn a_service_that_stops_tears_its_streams_and_the_next_one_finishes_the_ru
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_stops_answers_those_who_wait() {
+async fn a_service_that_stops_answers_waiting_requests() {
     let app = TestApp::start(replies(&[stops_short("Half of it.")])).await;
     let session = app.session().await;
     let waiting = session.message(&json!({ "content": "Tell me" })).header("prefer", "wait=60");
@@ -66,15 +66,15 @@ async fn a_service_that_stops_answers_those_who_wait() {
     let id = session.id.clone();
     drop(session);
     let next = app.restarted(replies(&[says("All of it.")])).await;
-    let answer = waiting.await.unwrap().unwrap();
-    assert_eq!(answer.status(), StatusCode::ACCEPTED);
-    assert_eq!(answer.json::<Value>().await.unwrap()["id"], run["id"]);
+    let response = waiting.await.unwrap().unwrap();
+    assert_eq!(response.status(), StatusCode::ACCEPTED);
+    assert_eq!(response.json::<Value>().await.unwrap()["id"], run["id"]);
     let run = next.existing_session(&id).settled(&run).await;
     assert_eq!(run["output_text"], "All of it.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_stalls_does_not_hold_up_the_stop() {
+async fn a_stalled_reader_does_not_delay_the_stop() {
     let long = "a long line of words ".repeat(200_000);
     let script =
         replies(&[json!({ "content": [{ "type": "text", "text": long }], "chunk": 1000 })]);

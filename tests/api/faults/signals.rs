@@ -1,4 +1,5 @@
-//! The program is told to stop: its streams go on elsewhere, and a second signal is the last.
+//! Signals that stop the program: readers continue at another process, and a second signal exits at
+//! once.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,11 +18,11 @@ use crate::support::{
     durable, replies, says, stops_short,
 };
 
-/// A model that hangs is waited for only a second.
+/// Arguments with a drain time of one second, because the model hangs.
 const SERVE: [&str; 6] = ["serve", "--offline", "--bind", "127.0.0.1:0", "--drain-seconds", "1"];
 
 fn client() -> Client {
-    // A second test of the same process finds it installed.
+    // Fails if another test of this process has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder().no_proxy().build().unwrap()
 }
@@ -40,17 +41,17 @@ async fn new_session(client: &Client, url: &str) -> String {
     session.json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned()
 }
 
-/// Waits for something that must come soon.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+/// Waits until a condition holds.
+async fn until(condition: &str, mut holds: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
-    while !is_so().await {
-        assert!(Instant::now() < deadline, "{what} did not come");
+    while !holds().await {
+        assert!(Instant::now() < deadline, "timed out waiting for {condition}");
         sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_of_a_program_that_is_stopped_goes_on_at_another_and_misses_nothing() {
+async fn a_reader_of_a_stopped_program_continues_at_another_and_misses_no_event() {
     let (database, folder) = (database().await, data_dir());
     let first = serve(&database, &folder, &replies(&[stops_short("Half of it is said.")])).await;
     let client = client();
@@ -71,14 +72,14 @@ async fn a_reader_of_a_program_that_is_stopped_goes_on_at_another_and_misses_not
         }
         seen.push(event);
     }
-    let torn =
+    let aborted =
         tokio::spawn(async move { while stream.try_next().await.unwrap_or(None).is_some() {} });
-    let told = tokio::spawn(async move { idle.read_until("retry: 1000", 1).await });
+    let notified = tokio::spawn(async move { idle.read_until("retry: 1000", 1).await });
     let (status, time) = first.terminate().await;
     assert_eq!(status.code(), Some(0));
     assert!(time < Duration::from_secs(10), "{time:?}");
-    torn.await.unwrap();
-    told.await.unwrap();
+    aborted.await.unwrap();
+    notified.await.unwrap();
 
     let second = serve(&database, &folder, &replies(&[says("All of it is said.")])).await;
     let last = seen.iter().filter_map(|event| event.id).max().unwrap();
@@ -92,8 +93,8 @@ async fn a_reader_of_a_program_that_is_stopped_goes_on_at_another_and_misses_not
     second.terminate().await;
 }
 
-/// Posts a message whose run cannot be let go, tells the program to stop, and waits until it has
-/// begun to. The run's row is locked as long as the result lives.
+/// Posts a message, locks the table of runs so that the run cannot be requeued, sends SIGTERM, and
+/// waits until the program has begun to stop. The result holds the lock.
 async fn begin_to_stop(program: &Program, options: &PgConnectOptions) -> PgConnection {
     let client = client();
     let session = new_session(&client, &program.url).await;
@@ -113,7 +114,7 @@ async fn begin_to_stop(program: &Program, options: &PgConnectOptions) -> PgConne
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_ends_the_program_whatever_it_waits_for() {
+async fn a_second_signal_ends_the_program_at_once() {
     let (database, folder) = (database().await, data_dir());
     let program = serve(&database, &folder, &replies(&[stops_short("Well, well.")])).await;
     let lock = begin_to_stop(&program, &database.options()).await;
@@ -124,7 +125,7 @@ async fn a_second_signal_ends_the_program_whatever_it_waits_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_private_database_ends_with_a_program_that_was_told_twice() {
+async fn a_private_database_stops_with_a_program_that_gets_two_signals() {
     let folder = data_dir();
     let script = folder.path().join("script.json");
     std::fs::write(&script, replies(&[stops_short("Well, well.")]).to_string()).unwrap();
@@ -148,7 +149,7 @@ async fn a_private_database_ends_with_a_program_that_was_told_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_is_out_of_files_serves_again_when_it_has_some() {
+async fn a_program_that_is_out_of_file_descriptors_serves_again_when_some_are_free() {
     const FILES: u32 = 64;
     let database = database().await;
     let mut command = binary_of_few_files(FILES, &SERVE);
@@ -159,14 +160,15 @@ async fn a_program_that_is_out_of_files_serves_again_when_it_has_some() {
         held.push(TcpStream::connect(program.address()).await.unwrap());
     }
     let files = program.files();
-    until("the last file", async || std::fs::read_dir(&files).unwrap().count() >= 64).await;
+    until("the last file descriptor", async || std::fs::read_dir(&files).unwrap().count() >= 64)
+        .await;
     let before = program.ticks();
     sleep(Duration::from_secs(1)).await;
-    let taken = program.ticks() - before;
-    assert!(taken < 50, "it was busy for {taken} hundredths of a second with nothing to do");
+    let used = program.ticks() - before;
+    assert!(used < 50, "the idle program used {used} hundredths of a second of CPU time");
     drop(held);
     let client = client();
-    let answer = client.get(format!("{}/healthz", program.url)).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
+    let response = client.get(format!("{}/healthz", program.url)).send().await.unwrap();
+    assert_eq!(response.status(), 200);
     program.terminate().await;
 }

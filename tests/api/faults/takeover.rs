@@ -1,17 +1,17 @@
-//! Runs that change hands. A lost worker is played by the test: its lease is taken away.
+//! Runs that another worker takes over. To simulate a lost worker, the tests let its lease expire.
 
 use serde_json::{Value, json};
 
 use crate::support::{Session, Setup, TestApp, asked, calls, replies, says};
 
-/// A first attempt that never gets an answer, and a second one that does.
+/// A reply whose first try hangs without an answer. The second try succeeds.
 pub(crate) fn hangs_once(reply: Value) -> Value {
     let mut reply = reply;
     reply["fail_first"] = json!([{ "hang_after": 0 }]);
     reply
 }
 
-/// Gives the run to a worker that does not exist, and lets its lease run out.
+/// Assigns the run to a worker that does not exist, with an expired lease.
 pub(crate) async fn lose_worker(app: &TestApp, run: &Value, takeovers: i32) {
     let id = run["id"].as_str().unwrap().trim_start_matches("run_");
     let done = sqlx::query(
@@ -35,7 +35,7 @@ async fn attempts(session: &Session<'_>) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_on_under_the_next_attempt_from_where_it_was() {
+async fn a_run_continues_at_the_same_step_under_the_next_attempt() {
     let script = replies(&[
         calls("write_file", json!({ "path": "once.txt", "content": "1" })),
         hangs_once(says("Written once.")),
@@ -54,7 +54,7 @@ async fn a_run_goes_on_under_the_next_attempt_from_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_on_which_worker_after_worker_dies_is_given_up() {
+async fn a_run_whose_workers_die_repeatedly_fails() {
     let app = TestApp::start(replies(&[hangs_once(says("Here again."))])).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Hello" })).await;
@@ -66,11 +66,11 @@ async fn a_run_on_which_worker_after_worker_dies_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_nobody_lives_to_settle_is_ended_by_its_row_alone() {
+async fn a_run_that_kills_every_worker_is_failed_without_being_resumed() {
     let script = json!({ "conversations": [
         { "when": "once", "replies": [
             calls("write_file", json!({ "path": "once.txt", "content": "1" })),
-            hangs_once(says("Never said.")) ] },
+            hangs_once(says("Never sent.")) ] },
         { "replies": [says("Fine.")] },
     ]});
     let app = TestApp::start(script).await;
@@ -84,7 +84,7 @@ async fn a_run_that_nobody_lives_to_settle_is_ended_by_its_row_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_cannot_be_read_ends_and_its_session_goes_on() {
+async fn a_run_that_cannot_be_read_fails_and_its_session_continues() {
     let app = TestApp::start(replies(&[hangs_once(says("Here again."))])).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Hello" })).await;
@@ -98,12 +98,12 @@ async fn a_run_that_cannot_be_read_ends_and_its_session_goes_on() {
     assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));
     assert_eq!(session.ask("Are you well?").await["status"], "completed");
     assert_eq!(app.broken_invariants().await, []);
-    // What cannot be read is still there, and a check says so.
+    // The final check would report the unreadable row.
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_never_began_is_given_up_and_leaves_the_queue() {
+async fn a_run_that_never_started_fails_and_leaves_the_queue() {
     let script = json!({ "conversations": [
         { "when": "block", "replies": [{ "content": [], "hang_after": 0 }] },
         { "replies": [says("Fine.")] },
@@ -114,7 +114,7 @@ async fn a_run_that_never_began_is_given_up_and_leaves_the_queue() {
     let blocking = blocker.post(json!({ "content": "Block the only slot" })).await;
     asked(&app, 1).await;
     let session = app.session().await;
-    let run = session.post(json!({ "content": "Never begun" })).await;
+    let run = session.post(json!({ "content": "Never started" })).await;
     assert_eq!(run["status"], "queued");
     lose_worker(&app, &run, 3).await;
     let cancel = blocker.path(&format!("/runs/{}/cancel", blocking["id"].as_str().unwrap()));

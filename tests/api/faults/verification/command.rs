@@ -1,4 +1,4 @@
-//! `twostep verify`: its words, its status, and which databases it can look at.
+//! `twostep verify`: its output, its exit status, and the databases that it can check.
 
 use super::script;
 use crate::support::{Program, TestApp, binary, data_dir, outcome};
@@ -8,28 +8,28 @@ async fn command(args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_names_what_is_wrong_and_ends_with_status_1() {
+async fn the_command_names_violations_and_exits_with_status_1() {
     let app = TestApp::start(script()).await;
-    let (sound, broken) = (app.session().await, app.session().await);
-    for session in [&sound, &broken] {
+    let (valid, broken) = (app.session().await, app.session().await);
+    for session in [&valid, &broken] {
         session.ask("What time is it?").await;
     }
     let url = app.database.url();
-    let (one, two) = (sound.events().await.len(), broken.events().await.len());
+    let (one, two) = (valid.events().await.len(), broken.events().await.len());
     let summary = format!("2 sessions checked (8 messages, 2 runs, 4 calls, {} events)", one + two);
     let clean = format!("{summary}: no problems found\n");
     assert_eq!(command(&["--database-url", &url]).await, (Some(0), clean, String::new()));
 
     let pool = app.database.pool(1);
-    let off = "UPDATE sessions SET queued = 1 WHERE id = $1";
-    sqlx::query(off).bind(broken.uuid()).execute(&pool).await.unwrap();
+    let corruption = "UPDATE sessions SET queued = 1 WHERE id = $1";
+    sqlx::query(corruption).bind(broken.uuid()).execute(&pool).await.unwrap();
     let finding = format!(
         "counters_agree: queued runs: the session has 1, its rows have 0 ({})\n",
         broken.id
     );
     let all = format!("{finding}{summary}: 1 finding in 1 session\n");
     assert_eq!(command(&["--database-url", &url]).await, (Some(1), all, String::new()));
-    for (session, status) in [(&sound, 0), (&broken, 1)] {
+    for (session, status) in [(&valid, 0), (&broken, 1)] {
         let only = command(&["--database-url", &url, "--session", &session.id]).await;
         assert_eq!(only.0, Some(status), "{only:?}");
         assert!(only.1.contains("1 session checked"), "{only:?}");
@@ -38,12 +38,12 @@ async fn the_command_names_what_is_wrong_and_ends_with_status_1() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_says_why_it_cannot_look() {
+async fn the_command_says_why_it_cannot_check() {
     let app = TestApp::start(script()).await;
     let url = app.database.url();
-    let nobody = "ses_00000000000070008000000000000000";
-    let unknown = command(&["--database-url", &url, "--session", nobody]).await;
-    let sentence = format!("twostep: session {nobody} does not exist\n");
+    let unknown_id = "ses_00000000000070008000000000000000";
+    let unknown = command(&["--database-url", &url, "--session", unknown_id]).await;
+    let sentence = format!("twostep: session {unknown_id} does not exist\n");
     assert_eq!(unknown, (Some(2), String::new(), sentence));
     let usage = command(&["--database-url", &url, "--session", "nonsense"]).await;
     assert_eq!(usage.0, Some(2));
@@ -84,7 +84,7 @@ async fn the_command_says_why_it_cannot_look() {
     let empty = command(&["--data-dir", name]).await;
     let sentence = format!("twostep: there is no database in {name}/postgres\n");
     assert_eq!(empty, (Some(2), String::new(), sentence));
-    assert!(!folder.path().join("postgres").exists(), "nothing was made");
+    assert!(!folder.path().join("postgres").exists(), "the command created files");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,14 +94,17 @@ async fn a_private_database_is_verified_with_its_service_and_without() {
     let serve = ["serve", "--offline", "--bind", "127.0.0.1:0", "--data-dir", name];
     let service = Program::serve(binary(&serve)).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let made = client.post(format!("{}/v1/sessions", service.url)).send().await.unwrap();
-    assert!(made.status().is_success());
+    let created = client.post(format!("{}/v1/sessions", service.url)).send().await.unwrap();
+    assert!(created.status().is_success());
     let summary = "1 session checked (0 messages, 0 runs, 0 calls, 0 events): no problems found\n";
     let expected = (Some(0), summary.to_owned(), String::new());
     assert_eq!(command(&["--data-dir", name]).await, expected);
     let ready = client.get(format!("{}/readyz", service.url)).send().await.unwrap();
-    assert!(ready.status().is_success(), "the service goes on");
+    assert!(ready.status().is_success(), "the service was stopped");
     assert_eq!(service.terminate().await.0.code(), Some(0));
     assert_eq!(command(&["--data-dir", name]).await, expected);
-    assert!(!folder.path().join("postgres/pg/postmaster.pid").exists(), "the server was stopped");
+    assert!(
+        !folder.path().join("postgres/pg/postmaster.pid").exists(),
+        "the server is still running"
+    );
 }

@@ -1,10 +1,10 @@
-//! Statements that break a session, each in one way; and some that look as if they did.
+//! Statements that violate invariants of a session, and statements that do not.
 
-/// A statement that breaks a session (`$1`), and the invariants that do not hold any more, in the
-/// order of the findings. The session has two runs of four messages: the user's, one that asks
-/// for two calls, their results, the answer.
-pub(super) const BREAKS: &[(&str, &[&str])] = &[
-    // What cannot be read.
+/// Statements that corrupt a session (`$1`), and the invariants that they violate, in the order of
+/// the findings. The session has two runs of four messages: the user message, a reply with two
+/// calls, their results, the answer.
+pub(super) const VIOLATIONS: &[(&str, &[&str])] = &[
+    // Values that cannot be read.
     (
         r#"UPDATE messages SET content = '[{"text": "x"}]' WHERE session_id = $1 AND seq = 8"#,
         &["readable", "events_tell_all"],
@@ -16,7 +16,7 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
            WHERE session_id = $1 AND type = 'session.usage'"#,
         &["readable"],
     ),
-    // Rows of somebody else.
+    // Rows of another tenant.
     (
         "UPDATE messages SET tenant_id = gen_random_uuid() WHERE session_id = $1 AND seq = 2",
         &["tenants_agree"],
@@ -30,7 +30,7 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
         "UPDATE events SET tenant_id = gen_random_uuid() WHERE session_id = $1 AND seq = 1",
         &["tenants_agree"],
     ),
-    // A history that is not whole, or not one that the model takes.
+    // A history that is incomplete, or that the model does not accept.
     ("UPDATE messages SET seq = 9 WHERE session_id = $1 AND seq = 8", &["messages_numbered"]),
     (
         "DELETE FROM messages WHERE session_id = $1 AND seq = 8",
@@ -122,7 +122,7 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
            WHERE session_id = $1 AND seq = 8"#,
         &["server_calls_closed"],
     ),
-    // Runs that are torn, out of turn, or under the wrong attempt.
+    // Runs that are split, out of order, or under the wrong attempt.
     (
         "UPDATE messages SET message_id = 'other' WHERE session_id = $1 AND seq = 5",
         &["runs_in_order"],
@@ -149,7 +149,7 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
         &["run_state_whole", "one_live_run", "counters_agree", "end_told_once"],
     ),
     ("UPDATE runs SET wake_at = now() WHERE session_id = $1", &["run_state_whole"]),
-    // A run that waits for nobody, and one that nobody takes up.
+    // A run that waits for no answer, and one that no worker resumes.
     (
         "WITH run AS (
              UPDATE runs SET status = 'requires_action', finished_at = NULL, outcome = NULL,
@@ -180,7 +180,7 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
          UPDATE sessions SET active_run_id = run.id FROM run WHERE sessions.id = $1",
         &["waits_end"],
     ),
-    // A run that waits, and whose events say that it goes on.
+    // A run that waits although its events say that it continues.
     (
         "WITH run AS (
              UPDATE runs SET status = 'requires_action', finished_at = NULL, outcome = NULL,
@@ -194,7 +194,7 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
          UPDATE sessions SET active_run_id = run.id FROM run WHERE sessions.id = $1",
         &["end_told_once"],
     ),
-    // A call that ran with another input than the one that was decided on.
+    // A call that ran with another input than the approved one.
     ("UPDATE tool_calls SET input_hash = '' WHERE session_id = $1", &["inputs_approved"]),
     ("UPDATE tool_calls SET awaits = 'client' WHERE session_id = $1", &["calls_made_once"]),
     ("UPDATE runs SET outcome = NULL WHERE session_id = $1", &["run_state_whole"]),
@@ -216,7 +216,7 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
          UPDATE sessions SET active_run_id = run.id FROM run WHERE sessions.id = $1",
         &["lease_renewed"],
     ),
-    // A ledger that does not know its calls.
+    // A ledger that does not match the calls.
     (
         "DELETE FROM tool_calls WHERE session_id = $1 AND message_seq = 2 AND position = 1",
         &["ledger_complete", "events_tell_all"],
@@ -271,7 +271,7 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
            WHERE session_id = $1 AND seq = 3"#,
         &["answers_recorded"],
     ),
-    // Events that are not all, or do not tell what was.
+    // Events that are missing or do not match the history.
     ("DELETE FROM events WHERE session_id = $1 AND type = 'session.usage'", &["events_numbered"]),
     ("UPDATE sessions SET last_seq = last_seq + 1 WHERE id = $1", &["events_numbered"]),
     (
@@ -319,7 +319,7 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
            WHERE session_id = $1 AND type = 'session.status_idle'"#,
         &["end_told_once"],
     ),
-    // Counters that are off.
+    // Counters that do not match the rows.
     ("UPDATE sessions SET queued = queued + 1 WHERE id = $1", &["counters_agree"]),
     ("UPDATE sessions SET active_run_id = gen_random_uuid() WHERE id = $1", &["counters_agree"]),
     (
@@ -337,7 +337,7 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
          UPDATE sessions SET cache_read_input_tokens = cache_read_input_tokens + 1 WHERE id = $1",
         &["counters_agree"],
     ),
-    // Requests that do not add up, and budgets that are kept for nobody.
+    // Requests that do not match the totals, and reservations of finished runs.
     ("UPDATE sessions SET cost = 1 WHERE id = $1", &["counters_agree"]),
     ("UPDATE requests SET cost = 1 WHERE session_id = $1 AND n = 1", &["counters_agree"]),
     (
@@ -355,9 +355,9 @@ pub(super) const BREAKS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Statements after which a session (`$1`) is as sound as before.
-pub(super) const KEEPS: &[&str] = &[
-    // The model's own tool was called and answered.
+/// Statements after which a session (`$1`) is still valid.
+pub(super) const VALID_CHANGES: &[&str] = &[
+    // A server tool call with its result.
     r#"UPDATE messages SET content = (left(content::text, -1) || ',{"type": "server_tool_use",
            "id": "srvtoolu_1", "name": "web_search", "input": {}}, {"type":
            "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}]')::json
@@ -365,13 +365,13 @@ pub(super) const KEEPS: &[&str] = &[
     // A run whose first requests are older than the table of requests.
     "WITH older AS (DELETE FROM requests WHERE session_id = $1)
      UPDATE runs SET last_request = 0 WHERE session_id = $1",
-    // A call that a second attempt made again, because the file said that it may.
+    // A call that a second attempt repeated, because the hash of the file allowed it.
     "WITH run AS (UPDATE runs SET attempt = 2 WHERE session_id = $1)
      UPDATE tool_calls SET executions = 2, hash_after = 'x' WHERE session_id = $1",
-    // A call that ran with the input that somebody put in place of the model's.
+    // A call that ran with an input that the client replaced.
     "UPDATE tool_calls SET input = '{\"a\": 1}', input_hash = sha256('{\"a\": 1}')
      WHERE session_id = $1",
-    // A worker that was lost a moment ago: another one takes the run over.
+    // A worker that was lost recently: another one will take over the run.
     "WITH run AS (
          UPDATE runs SET status = 'running', finished_at = NULL, outcome = NULL,
                 lease_owner = gen_random_uuid(), lease_until = now() - interval '30 seconds'

@@ -1,4 +1,4 @@
-//! Verifying: what is sound is found sound at any moment, and what is broken is found and named.
+//! Verification: valid sessions have no findings at any moment, and violations are found and named.
 
 mod command;
 mod corruptions;
@@ -11,9 +11,9 @@ use sqlx::{AssertSqlSafe, Executor as _, PgConnection};
 use twostep::tools::Typed;
 
 use crate::support::{Endless, Session, Setup, TestApp, calls, problem, replies, says};
-use corruptions::{BREAKS, KEEPS};
+use corruptions::{VALID_CHANGES, VIOLATIONS};
 
-/// Two calls at once, and then an answer, for every message but one that blocks.
+/// A script with two calls and an answer for every message. A message with `block` hangs.
 fn script() -> Value {
     let call = json!({ "type": "tool_use", "name": "get_time", "input": {} });
     let asks = json!({ "content": [{ "type": "text", "text": "Let me see." }, call, call] });
@@ -24,7 +24,7 @@ fn script() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sound_session_is_found_sound() {
+async fn a_valid_session_has_no_findings() {
     let app = TestApp::start(script()).await;
     let session = app.session().await;
     let verification = |checked: Value| {
@@ -51,8 +51,8 @@ async fn a_session_that_does_not_exist_is_not_verified() {
     }
 }
 
-/// Takes away what keeps the database from being broken: its checks and keys.
-async fn disarm(conn: &mut PgConnection) {
+/// Drops the constraints that refuse invalid rows.
+async fn drop_constraints(conn: &mut PgConnection) {
     let checks: Vec<String> = sqlx::query_scalar(
         "SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname)
          FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace",
@@ -66,19 +66,19 @@ async fn disarm(conn: &mut PgConnection) {
     conn.execute("DROP INDEX runs_one_live").await.unwrap();
 }
 
-/// The words of the invariants that are named, each once.
-fn named(verification: &Value) -> Vec<String> {
+/// The names of the violated invariants, each once.
+fn violated(verification: &Value) -> Vec<String> {
     let findings = verification["findings"].as_array().unwrap();
     assert_eq!(verification["is_valid"], findings.is_empty());
-    let mut words: Vec<String> =
+    let mut names: Vec<String> =
         findings.iter().map(|finding| finding["invariant"].as_str().unwrap().to_owned()).collect();
     let mut seen = BTreeSet::new();
-    words.retain(|word| seen.insert(word.clone()));
-    words
+    names.retain(|name| seen.insert(name.clone()));
+    names
 }
 
-/// A service with sessions of two runs each, and no worker that would mend what is done to them.
-async fn prepared(app: &TestApp, count: usize) -> Vec<Session<'_>> {
+/// Sessions of two runs each, and a run that blocks the only slot, so that no worker repairs them.
+async fn sessions_and_blocked_worker(app: &TestApp, count: usize) -> Vec<Session<'_>> {
     let mut sessions = Vec::new();
     for _ in 0..count {
         let session = app.session().await;
@@ -96,7 +96,7 @@ async fn with_one_slot() -> TestApp {
     TestApp::start_with(script(), Setup { slots: Some(1), ..Setup::default() }).await
 }
 
-/// Does something to a session, past all that keeps the database from it.
+/// Changes the rows of a session with SQL, with triggers disabled.
 async fn tamper(session: &Session<'_>, statement: &'static str) {
     let mut conn = session.app.database.pool(1).acquire().await.unwrap();
     conn.execute("SET session_replication_role = replica").await.unwrap();
@@ -106,43 +106,43 @@ async fn tamper(session: &Session<'_>, statement: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_broken_is_found_and_named() {
+async fn every_violation_is_found_and_named() {
     let app = with_one_slot().await;
-    let sessions = prepared(&app, BREAKS.len()).await;
-    disarm(&mut app.database.pool(1).acquire().await.unwrap()).await;
-    for (session, (statement, expected)) in sessions.iter().zip(BREAKS) {
-        assert_eq!(named(&session.verify().await), Vec::<String>::new());
+    let sessions = sessions_and_blocked_worker(&app, VIOLATIONS.len()).await;
+    drop_constraints(&mut app.database.pool(1).acquire().await.unwrap()).await;
+    for (session, (statement, expected)) in sessions.iter().zip(VIOLATIONS) {
+        assert_eq!(violated(&session.verify().await), Vec::<String>::new());
         tamper(session, statement).await;
         let verification = session.verify().await;
-        assert_eq!(named(&verification), *expected, "{statement}: {verification:#}");
+        assert_eq!(violated(&verification), *expected, "{statement}: {verification:#}");
     }
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_looks_broken_is_not_named() {
+async fn valid_changes_are_not_reported() {
     let app = with_one_slot().await;
-    let sessions = prepared(&app, KEEPS.len()).await;
-    for (session, statement) in sessions.iter().zip(KEEPS) {
+    let sessions = sessions_and_blocked_worker(&app, VALID_CHANGES.len()).await;
+    for (session, statement) in sessions.iter().zip(VALID_CHANGES) {
         tamper(session, statement).await;
         let verification = session.verify().await;
-        assert_eq!(named(&verification), Vec::<String>::new(), "{statement}: {verification:#}");
+        assert_eq!(violated(&verification), Vec::<String>::new(), "{statement}: {verification:#}");
     }
     app.stop_unchecked().await;
 }
 
 #[test]
-fn every_invariant_is_broken_once() {
+fn every_invariant_is_violated_at_least_once() {
     let document = serde_json::to_value(twostep::http::document()).unwrap();
-    let words = document["components"]["schemas"]["Invariant"]["enum"].as_array().unwrap();
-    let words: BTreeSet<&str> = words.iter().map(|word| word.as_str().unwrap()).collect();
-    let broken: BTreeSet<&str> =
-        BREAKS.iter().flat_map(|(_, expected)| expected.iter().copied()).collect();
-    assert_eq!(broken, words);
+    let names = document["components"]["schemas"]["Invariant"]["enum"].as_array().unwrap();
+    let names: BTreeSet<&str> = names.iter().map(|name| name.as_str().unwrap()).collect();
+    let tested: BTreeSet<&str> =
+        VIOLATIONS.iter().flat_map(|(_, expected)| expected.iter().copied()).collect();
+    assert_eq!(tested, names);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finding_says_where_and_how() {
+async fn a_finding_has_a_place_and_a_detail() {
     let app = TestApp::start(script()).await;
     let session = app.session().await;
     let run = session.ask("What time is it?").await;
@@ -163,7 +163,7 @@ async fn a_finding_says_where_and_how() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_belongs_to_a_live_run_is_no_fault() {
+async fn a_live_run_violates_nothing() {
     let script = json!({ "conversations": [
         { "when": "model", "replies": [{ "content": [], "hang_after": 0 }] },
         { "when": "pure", "replies": [calls("ponder", json!({}))] },
@@ -182,17 +182,17 @@ async fn what_belongs_to_a_live_run_is_no_fault() {
         let session = app.session().await;
         let run = session.post(json!({ "content": text })).await;
         session.reached(&run, kind).await;
-        session.post(json!({ "content": "wait behind it" })).await;
-        assert_eq!(named(&session.verify().await), Vec::<String>::new(), "{text}");
+        session.post(json!({ "content": "wait" })).await;
+        assert_eq!(violated(&session.verify().await), Vec::<String>::new(), "{text}");
         let path = session.path("/cancel");
         assert!(app.post(&path).send().await.unwrap().status().is_success());
-        assert_eq!(named(&session.verify().await), Vec::<String>::new(), "{text}, cancelled");
+        assert_eq!(violated(&session.verify().await), Vec::<String>::new(), "{text}, cancelled");
         session.settled(&run).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_that_go_on_meanwhile_are_sound_at_every_look() {
+async fn concurrent_runs_are_valid_at_every_check() {
     let app = TestApp::start(script()).await;
     let mut sessions = Vec::new();
     for _ in 0..4 {
@@ -200,32 +200,32 @@ async fn runs_that_go_on_meanwhile_are_sound_at_every_look() {
     }
     let talk = async |session: &Session<'_>| {
         for _ in 0..10 {
-            // Sessions are told apart by their first message.
+            // The simulator distinguishes sessions by their first message.
             let text = format!("And now, {}?", session.id);
             let first = session.post(json!({ "content": text })).await;
             session.ask("And then?").await;
             session.settled(&first).await;
         }
     };
-    let look = async {
-        let mut looks = 0;
+    let check = async {
+        let mut checks = 0;
         loop {
             for session in &sessions {
-                assert_eq!(named(&session.verify().await), Vec::<String>::new());
-                looks += 1;
+                assert_eq!(violated(&session.verify().await), Vec::<String>::new());
+                checks += 1;
             }
             let all = futures::future::join_all(sessions.iter().map(Session::verify)).await;
             if all.iter().all(|one| one["checked"]["runs"] == 20) {
-                return looks;
+                return checks;
             }
         }
     };
-    let (looks, _) = tokio::join!(look, futures::future::join_all(sessions.iter().map(talk)));
-    assert!(looks > 4, "it was looked at {looks} times");
+    let (checks, _) = tokio::join!(check, futures::future::join_all(sessions.iter().map(talk)));
+    assert!(checks > 4, "only {checks} checks");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_taken_up_and_has_not_begun_is_sound() {
+async fn a_claimed_run_that_has_not_begun_is_valid() {
     let app = TestApp::start_with(script(), Setup { slots: Some(1), ..Setup::default() }).await;
     let blocker = app.session().await;
     let blocking = blocker.post(json!({ "content": "block" })).await;
@@ -237,17 +237,17 @@ async fn a_run_that_was_taken_up_and_has_not_begun_is_sound() {
     let claim = "UPDATE runs SET status = 'running', attempt = 1, started_at = now(),
                         lease_until = now() + interval '1 second' WHERE session_id = $1";
     sqlx::query(claim).bind(session.uuid()).execute(&pool).await.unwrap();
-    assert_eq!(named(&session.verify().await), Vec::<String>::new());
+    assert_eq!(violated(&session.verify().await), Vec::<String>::new());
     blocker.cancel(&blocking).await;
     session.settled(&run).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_that_holds_any_character_is_sound() {
+async fn a_history_with_any_characters_is_valid() {
     let app = TestApp::start(replies(&[says("\u{0} \u{1F600} \n\r \u{2028} \"quoted\"")])).await;
     let session = app.session().await;
     session.ask("One\r\ntwo \u{1F600}").await;
-    assert_eq!(named(&session.verify().await), Vec::<String>::new());
-    // The other witness is SQL, which cannot read a NUL.
+    assert_eq!(violated(&session.verify().await), Vec::<String>::new());
+    // The second implementation of the checks is SQL, which cannot read a NUL.
     app.stop_unchecked().await;
 }
