@@ -1,4 +1,4 @@
-//! Traces: what was done for the same cause can be found by one id, here and upstream.
+//! Trace ids: the model requests and the log lines of a run have the trace id of its message.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn given() -> String {
     format!("00-{ID}-{PARENT}-01")
 }
 
-/// The `traceparent` of every request to the model, in its parts.
+/// The parts of the `traceparent` of every request to the model.
 fn sent(app: &TestApp) -> Vec<Vec<String>> {
     let header = |headers: &reqwest::header::HeaderMap| {
         let value = headers["traceparent"].to_str().unwrap();
@@ -33,13 +33,13 @@ async fn requests_to_the_model_belong_to_the_trace_of_the_message() {
     assert_eq!(sent.len(), 2);
     for parts in &sent {
         assert_eq!((&*parts[0], &*parts[1], &*parts[3]), ("00", ID, "01"));
-        assert_ne!(parts[2], PARENT, "the place is that of the caller");
+        assert_ne!(parts[2], PARENT, "the span id is that of the caller");
     }
     assert_ne!(sent[0][2], sent[1][2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_without_a_good_trace_begins_one() {
+async fn a_message_without_a_valid_trace_starts_one() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let mut seen = Vec::new();
     for given in [None, Some("nonsense".to_owned()), Some(given().replace(PARENT, &"0".repeat(16)))]

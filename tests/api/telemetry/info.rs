@@ -1,4 +1,4 @@
-//! What the service tells of itself.
+//! The description of the service at `/v1/info`.
 
 use serde_json::{Value, json};
 use twostep::domain::run_options::OnBusy;
@@ -12,7 +12,7 @@ async fn info(app: &TestApp) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_tells_its_version_limits_and_features() {
+async fn a_service_reports_its_version_limits_and_features() {
     let app = TestApp::start(json!({})).await;
     let expected = json!({
         "type": "info",
@@ -35,7 +35,7 @@ async fn a_service_tells_its_version_limits_and_features() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_operator_has_chosen_is_told() {
+async fn the_options_of_the_operator_are_reported() {
     let setup = Setup {
         max_message: Some(9_000_000),
         max_streams: Some(50),
@@ -45,9 +45,9 @@ async fn what_the_operator_has_chosen_is_told() {
     };
     let Setup { needs_keys, .. } = keys_needed();
     let app = TestApp::start_with(json!({}), Setup { needs_keys, ..setup }).await;
-    let Value::Object(info) = info(&app).await else { panic!("no object") };
-    let told = ["message_bytes", "streams", "requests_per_minute"];
-    assert_eq!(told.map(|name| info["limits"][name].clone()), [9_000_000, 50, 600]);
+    let Value::Object(info) = info(&app).await else { panic!("not an object") };
+    let limits = ["message_bytes", "streams", "requests_per_minute"];
+    assert_eq!(limits.map(|name| info["limits"][name].clone()), [9_000_000, 50, 600]);
     let expected = json!({ "keys": true, "tokens": false, "bypass": false, "on_busy": "reject" });
     assert_eq!(info["features"], expected);
 }

@@ -1,28 +1,29 @@
-//! Figures at an address of their own.
+//! Metrics on a separate address.
 
 use crate::support::{Program, binary, data_dir, database, problem};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn figures_with_an_address_of_their_own_are_nowhere_else() {
+async fn metrics_with_a_separate_address_are_not_served_elsewhere() {
     let (database, folder) = (database().await, data_dir());
     let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0"]);
     command.args(["--metrics-addr", "127.0.0.1:0"]).arg("--data-dir").arg(folder.path());
     command.env("DATABASE_URL", database.url());
     let program = Program::serve(command).await;
-    let figures = program.greeting.lines().find_map(|line| line.trim().strip_prefix("metrics "));
-    let figures = figures.unwrap().trim();
-    let base = figures.strip_suffix("/metrics").unwrap();
+    let metrics_url =
+        program.greeting.lines().find_map(|line| line.trim().strip_prefix("metrics "));
+    let metrics_url = metrics_url.unwrap().trim();
+    let base = metrics_url.strip_suffix("/metrics").unwrap();
 
-    let told = reqwest::get(figures).await.unwrap();
-    assert_eq!(told.status(), 200);
-    assert!(told.text().await.unwrap().contains("twostep_runs_active 0"));
+    let response = reqwest::get(metrics_url).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert!(response.text().await.unwrap().contains("twostep_runs_active 0"));
     for elsewhere in [format!("{}/metrics", program.url), format!("{base}/readyz")] {
         problem(reqwest::get(elsewhere).await.unwrap(), 404, "route_not_found").await;
     }
-    for (url, is_there) in [(&*program.url, true), (base, false)] {
+    for (url, is_served) in [(&*program.url, true), (base, false)] {
         for path in ["/healthz", "/v1/sessions", "/openapi.json"] {
-            let answer = reqwest::get(format!("{url}{path}")).await.unwrap();
-            assert_eq!(answer.status().is_success(), is_there, "{url}{path}");
+            let response = reqwest::get(format!("{url}{path}")).await.unwrap();
+            assert_eq!(response.status().is_success(), is_served, "{url}{path}");
         }
     }
     program.terminate().await;

@@ -1,4 +1,4 @@
-//! What `/readyz` looks at, and what it says of it.
+//! The checks of `/readyz` and their results.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ async fn readiness(app: &TestApp) -> (u16, Value) {
     (response.status().as_u16(), response.json().await.unwrap())
 }
 
-/// Asks until the answer is this one: what was seen of the database is believed for a second.
+/// Repeats the request until it gets this response. The check of the database is cached for 1 s.
 async fn becomes(app: &TestApp, expected: &(u16, Value)) {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -45,7 +45,7 @@ fn newest() -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_can_serve_names_what_was_looked_at() {
+async fn a_ready_process_lists_its_checks() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     assert_eq!(readiness(&app).await, (200, ready()));
     drop(app);
@@ -58,7 +58,7 @@ async fn a_process_that_can_serve_names_what_was_looked_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_schema_is_told_and_an_older_one_is_not_served() {
+async fn a_newer_schema_is_a_warning_and_an_older_one_is_a_failure() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let pool = app.database.pool(1);
     pool.execute(
@@ -81,7 +81,7 @@ async fn a_newer_schema_is_told_and_an_older_one_is_not_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_of_a_silent_database_are_answered_in_time_and_hold_nobody_up() {
+async fn probes_during_an_outage_of_the_database_are_answered_in_time() {
     let database = database().await;
     let proxy = Proxy::before(&database.options()).await;
     let setup = Setup { database: Some(proxy.options(&database.options())), ..Setup::default() };
@@ -89,15 +89,15 @@ async fn probes_of_a_silent_database_are_answered_in_time_and_hold_nobody_up() {
     let app = Box::pin(TestApp::on(replies(&[says("Hello.")]), setup, database, folder)).await;
     assert_eq!(readiness(&app).await, (200, ready()));
     proxy.drop_traffic(true);
-    let mut away = ready();
-    away["is_ready"] = false.into();
-    away["checks"]["database"] = check("failed", "unreachable");
-    away["checks"]["schema"] = check("failed", "unknown: the database is unreachable");
-    becomes(&app, &(503, away)).await;
+    let mut unreachable = ready();
+    unreachable["is_ready"] = false.into();
+    unreachable["checks"]["database"] = check("failed", "unreachable");
+    unreachable["checks"]["schema"] = check("failed", "unknown: the database is unreachable");
+    becomes(&app, &(503, unreachable)).await;
     let started = Instant::now();
     let probes = join_all((0..100).map(|_| readiness(&app))).await;
     assert!(probes.iter().all(|(status, _)| *status == 503));
-    // One look takes 2 s, and all but the first have its answer.
+    // One check takes 2 s, and all probes share its result.
     assert!(started.elapsed() < machine::scaled(Duration::from_secs(6)), "{:?}", started.elapsed());
     proxy.drop_traffic(false);
     becomes(&app, &(200, ready())).await;

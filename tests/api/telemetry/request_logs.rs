@@ -1,4 +1,4 @@
-//! A finished request is a line of the log, and all that it logged says whose it was.
+//! The log line of a completed request, with the id of its key and its request id.
 
 use serde_json::{Value, json};
 use twostep::domain::api_key::Scope;
@@ -6,8 +6,8 @@ use twostep::domain::ids::TenantId;
 
 use crate::support::{Program, binary_logging_to, client_with, data_dir, database};
 
-/// A line without what differs each time.
-fn essence(line: &Value) -> Value {
+/// The fields of a line that are the same each time.
+fn stable_fields(line: &Value) -> Value {
     let span = &line["span"];
     json!([
         span["http.method"],
@@ -19,7 +19,7 @@ fn essence(line: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_is_one_line_and_a_probe_is_none() {
+async fn a_request_logs_one_line_and_a_probe_none() {
     let database = database().await;
     let folder = data_dir();
     let log = folder.path().join("log");
@@ -49,13 +49,13 @@ async fn a_request_is_one_line_and_a_probe_is_none() {
     program.terminate().await;
     let log = std::fs::read_to_string(&log).unwrap();
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let answered: Vec<Value> =
+    let completed: Vec<Value> =
         lines.filter(|line| line["message"] == "request completed").collect();
-    assert!(answered.iter().all(|line| line["duration_ms"].is_u64()), "{log}");
+    assert!(completed.iter().all(|line| line["duration_ms"].is_u64()), "{log}");
     let id = key.id().to_string();
     let one = "/v1/sessions/{session_id}";
     assert_eq!(
-        answered.iter().map(essence).collect::<Vec<_>>(),
+        completed.iter().map(stable_fields).collect::<Vec<_>>(),
         [
             json!(["POST", "/v1/sessions", 201, id, "one"]),
             json!(["GET", one, 200, id, "two"]),

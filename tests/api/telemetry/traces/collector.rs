@@ -1,4 +1,4 @@
-//! A collector of traces, which keeps what it is sent.
+//! A collector of traces that keeps the spans it receives.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -29,12 +29,12 @@ pub(super) struct Collector {
     _task: AbortOnDropHandle<()>,
 }
 
-async fn take(State(spans): State<Spans>, body: Bytes) {
+async fn receive(State(spans): State<Spans>, body: Bytes) {
     let request = ExportTraceServiceRequest::decode(body).unwrap();
     kept_output::keep_response(&format!("{request:?}"));
     for resource in request.resource_spans {
-        let said = resource.resource.unwrap().attributes;
-        let name = said.iter().find(|said| said.key == "service.name").unwrap();
+        let attributes = resource.resource.unwrap().attributes;
+        let name = attributes.iter().find(|attribute| attribute.key == "service.name").unwrap();
         assert_eq!(value(name.value.as_ref()), "twostep");
         let new = resource.scope_spans.into_iter().flat_map(|scope| scope.spans);
         spans.lock().unwrap().extend(new);
@@ -46,12 +46,13 @@ impl Collector {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let spans = Spans::default();
-        let router = Router::new().route("/v1/traces", post(take)).with_state(Arc::clone(&spans));
+        let router =
+            Router::new().route("/v1/traces", post(receive)).with_state(Arc::clone(&spans));
         let serve = async { axum::serve(listener, router).await.unwrap() };
         Self { url, spans, _task: AbortOnDropHandle::new(TaskTracker::new().spawn(serve)) }
     }
 
-    /// The spans of one trace in the order in which they began, once there are so many.
+    /// Waits until the trace has this number of spans, and returns them ordered by their start.
     pub(super) async fn trace(&self, id: &str, count: usize) -> Vec<Span> {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
@@ -67,17 +68,17 @@ impl Collector {
     }
 }
 
-/// Spans as they are compared: name, kind, the name of the cause, failure, attributes.
-pub(super) fn told(spans: &[Span]) -> Vec<Value> {
+/// The comparable parts of spans: name, kind, name of the parent, failure, attributes.
+pub(super) fn comparable(spans: &[Span]) -> Vec<Value> {
     let names: HashMap<String, &str> =
         spans.iter().map(|span| (hex(&span.span_id), &*span.name)).collect();
     spans
         .iter()
         .map(|span| {
-            let cause = hex(&span.parent_span_id);
-            let cause = names.get(&cause).map_or(cause.clone(), |name| (*name).to_owned());
+            let parent = hex(&span.parent_span_id);
+            let parent = names.get(&parent).map_or(parent.clone(), |name| (*name).to_owned());
             let has_failed = span.status.as_ref().is_some_and(|status| status.code == 2);
-            json!([span.name, span.kind, cause, has_failed, attributes(&span.attributes)])
+            json!([span.name, span.kind, parent, has_failed, attributes(&span.attributes)])
         })
         .collect()
 }
@@ -98,7 +99,9 @@ fn value(any: Option<&Any>) -> Value {
         | AnyValue::DoubleValue(_)
         | AnyValue::KvlistValue(_)
         | AnyValue::BytesValue(_)
-        | AnyValue::StringValueStrindex(_)) => panic!("{other:?} is no value of ours"),
+        | AnyValue::StringValueStrindex(_)) => {
+            panic!("{other:?} is not a value that the service sends")
+        }
     }
 }
 

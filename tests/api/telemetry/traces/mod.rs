@@ -1,4 +1,4 @@
-//! Traces as a collector gets them.
+//! Traces as a collector receives them.
 
 mod collector;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::support::{Setup, TestApp, calls, machine, replies, says};
-use collector::{Collector, hex, told};
+use collector::{Collector, comparable, hex};
 
 const ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
@@ -23,7 +23,7 @@ fn script() -> Value {
     replies(&[calls("read_file", input), says("canary-answer")])
 }
 
-/// What the collector should have of a message whose second reply is the answer.
+/// The expected spans of a message whose second reply is the answer.
 async fn expected(app: &TestApp, path: &str, run: &Value) -> Vec<Value> {
     let page: Value =
         app.get(&format!("{path}/messages")).send().await.unwrap().json().await.unwrap();
@@ -78,7 +78,7 @@ async fn expected(app: &TestApp, path: &str, run: &Value) -> Vec<Value> {
     ]
 }
 
-/// Posts a message as a part of the caller's trace, and waits for its run.
+/// Sends a message with the trace of a caller, and waits for its run.
 async fn ask(app: &TestApp, sampled: &str) -> (String, Value) {
     let session = app.session().await;
     let post = session.message(&json!({ "content": "canary-prompt" }));
@@ -89,15 +89,15 @@ async fn ask(app: &TestApp, sampled: &str) -> (String, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_is_one_trace_from_its_post_to_the_calls_of_its_run() {
+async fn one_trace_has_the_request_of_a_message_and_the_calls_of_its_run() {
     let collector = Collector::start().await;
     let app = TestApp::start_with(script(), to(&collector)).await;
     let (path, run) = ask(&app, "01").await;
     let spans = collector.trace(ID, 5).await;
-    assert_eq!(told(&spans), expected(&app, &path, &run).await);
+    assert_eq!(comparable(&spans), expected(&app, &path, &run).await);
     assert!(!format!("{spans:?}").contains("canary"), "{spans:?}");
-    // What the model's side does belongs beneath the request that asked it.
-    let places: Vec<String> = app
+    // The parent of the model server's spans is the span of the request.
+    let sent: Vec<String> = app
         .upstream()
         .requests
         .iter()
@@ -106,33 +106,33 @@ async fn a_message_is_one_trace_from_its_post_to_the_calls_of_its_run() {
     let chats = spans.iter().filter(|span| span.name == "chat simulator");
     let chats: Vec<String> =
         chats.map(|span| format!("00-{ID}-{}-01", hex(&span.span_id))).collect();
-    assert_eq!(places, chats);
+    assert_eq!(sent, chats);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_that_share_a_run_tell_one_trace() {
+async fn processes_that_share_a_run_send_one_trace() {
     let collector = Collector::start().await;
     let setup = Setup { no_worker: true, ..to(&collector) };
     let app = TestApp::start_with(script(), setup).await;
     let worker = app.second_service(Setup { no_api: true, ..to(&collector) }).await;
     let (path, run) = ask(&app, "01").await;
     let spans = collector.trace(ID, 5).await;
-    assert_eq!(told(&spans), expected(&app, &path, &run).await);
+    assert_eq!(comparable(&spans), expected(&app, &path, &run).await);
     worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trace_that_its_caller_does_not_keep_is_not_sent() {
+async fn a_trace_that_its_caller_does_not_sample_is_not_sent() {
     let collector = Collector::start().await;
     let app = TestApp::start_with(script(), to(&collector)).await;
     ask(&app, "00").await;
     app.stop_unchecked().await;
-    assert_eq!(told(&collector.trace(ID, 0).await), Vec::<Value>::new());
+    assert_eq!(comparable(&collector.trace(ID, 0).await), Vec::<Value>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_collector_holds_neither_runs_nor_the_end_up() {
-    // Nobody accepts what the system connects.
+async fn an_unresponsive_collector_delays_neither_runs_nor_the_stop() {
+    // The system completes connections, but the test does not accept them.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let setup = Setup { traces: Some(url), ..Setup::default() };
@@ -144,7 +144,7 @@ async fn a_silent_collector_holds_neither_runs_nor_the_end_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn spans_that_nobody_takes_are_counted() {
+async fn spans_that_cannot_be_sent_are_counted() {
     let collector = Collector::start().await;
     let setup = to(&collector);
     drop(collector);
@@ -155,7 +155,7 @@ async fn spans_that_nobody_takes_are_counted() {
         let text = app.get("/metrics").send().await.unwrap().text().await.unwrap();
         let dropped =
             text.lines().find_map(|line| line.strip_prefix("twostep_spans_dropped_total "));
-        // The session's post is a trace of its own.
+        // One more than the spans of the message: creating the session is another trace.
         if dropped.unwrap().parse::<u64>().unwrap() >= 6 {
             break;
         }
