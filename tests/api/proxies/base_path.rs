@@ -1,5 +1,4 @@
-//! The service beneath a path of a larger site: behind proxies that take the path off, and behind
-//! those that leave it.
+//! The service under a path of a larger site, behind proxies that remove the path or keep it.
 
 use std::path::Path;
 
@@ -12,7 +11,7 @@ use crate::support::{
     outcome, problem, replies, says,
 };
 
-fn beneath(base: &str) -> Setup {
+fn under(base: &str) -> Setup {
     let forwarding = Forwarding { base: Some(base.parse().unwrap()), ..Forwarding::default() };
     Setup { forwarding, ..Setup::default() }
 }
@@ -22,8 +21,8 @@ fn trusting(proxies: &str) -> Setup {
     Setup { forwarding, ..Setup::default() }
 }
 
-/// The path that a new session is said to have.
-async fn told(app: &TestApp, path: &str, prefix: Option<&str>) -> String {
+/// Creates a session and returns the path of the sessions in its `Location`.
+async fn sessions_path(app: &TestApp, path: &str, prefix: Option<&str>) -> String {
     let mut post = app.post(path);
     if let Some(prefix) = prefix {
         post = post.header("x-forwarded-prefix", prefix);
@@ -37,10 +36,10 @@ async fn told(app: &TestApp, path: &str, prefix: Option<&str>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_service_is_reached_with_its_base_and_without_it() {
-    let app = TestApp::start_with(replies(&[]), beneath("/agent")).await;
+async fn the_service_is_reachable_with_and_without_its_base() {
+    let app = TestApp::start_with(replies(&[]), under("/agent")).await;
     for path in ["/agent/v1/sessions", "/agent/sessions", "/v1/sessions", "/sessions"] {
-        assert_eq!(told(&app, path, None).await, "/agent/v1/sessions", "{path}");
+        assert_eq!(sessions_path(&app, path, None).await, "/agent/v1/sessions", "{path}");
     }
     for path in ["/agent/healthz", "/healthz", "/agent/readyz", "/agent/metrics"] {
         assert_eq!(app.get(path).send().await.unwrap().status(), 200, "{path}");
@@ -51,7 +50,7 @@ async fn the_service_is_reached_with_its_base_and_without_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trusted_proxy_says_what_it_took_off_the_path() {
+async fn a_trusted_proxy_names_the_prefix_that_it_removed() {
     let app = TestApp::start(replies(&[])).await;
     for (path, prefix, expected) in [
         ("/v1/sessions", "/agent", "/agent/v1/sessions"),
@@ -64,19 +63,19 @@ async fn a_trusted_proxy_says_what_it_took_off_the_path() {
         ("/v1/sessions", "/a%0d%0ab", "/v1/sessions"),
         ("/v1/sessions", "/one, /two", "/v1/sessions"),
     ] {
-        assert_eq!(told(&app, path, Some(prefix)).await, expected, "{path} {prefix}");
+        assert_eq!(sessions_path(&app, path, Some(prefix)).await, expected, "{path} {prefix}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_else_moves_a_link() {
+async fn the_prefix_of_an_untrusted_client_is_ignored() {
     let app = TestApp::start_with(replies(&[]), trusting("10.0.0.0/8")).await;
-    assert_eq!(told(&app, "/v1/sessions", Some("/agent")).await, "/v1/sessions");
+    assert_eq!(sessions_path(&app, "/v1/sessions", Some("/agent")).await, "/v1/sessions");
     let moved = app.get("/agent/healthz").header("x-forwarded-prefix", "/agent");
     assert_eq!(moved.send().await.unwrap().status(), 404);
 }
 
-/// All strings of a document that are paths of the service.
+/// All strings of a JSON value that are paths of the service.
 fn paths(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) if text.contains("/v1/") || text.contains("/healthz") => vec![text],
@@ -87,18 +86,18 @@ fn paths(value: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_path_that_an_answer_names_begins_with_the_base() {
-    let setup = Setup { forwarding: beneath("/agent").forwarding, ..asks() };
+async fn every_path_in_a_response_begins_with_the_base() {
+    let setup = Setup { forwarding: under("/agent").forwarding, ..asks() };
     let ring = calls_as(&[("toolu_1", "ring", json!({ "line": "Dong" }))]);
     let app = TestApp::start_with(replies(&[ring, says("Done.")]), setup).await;
     let session = app.session().await;
-    let under = format!("/agent{}", session.path(""));
+    let session_path = format!("/agent{}", session.path(""));
 
     let post = session.message(&json!({ "content": "Who am I?" }));
     let accepted = post.header("idempotency-key", "one").send().await.unwrap();
     let location = accepted.headers()["location"].to_str().unwrap().to_owned();
     let run: Value = accepted.json().await.unwrap();
-    let run_path = format!("{under}/runs/{}", run["id"].as_str().unwrap());
+    let run_path = format!("{session_path}/runs/{}", run["id"].as_str().unwrap());
     assert_eq!(location, run_path);
     assert_eq!(run["stream_url"], format!("{run_path}/stream"));
 
@@ -111,7 +110,7 @@ async fn every_path_that_an_answer_names_begins_with_the_base() {
     session.waits_for(&run, &["toolu_1"]).await;
     let explained: Value =
         app.get(&format!("{run_path}/explain")).send().await.unwrap().json().await.unwrap();
-    assert_eq!(explained["unblocked_by"]["path"], format!("{under}/approvals/toolu_1"));
+    assert_eq!(explained["unblocked_by"]["path"], format!("{session_path}/approvals/toolu_1"));
     let waited = session.message(&json!({ "content": "Who am I?" }));
     let waited = waited.header("idempotency-key", "one").header("prefer", "wait=5");
     let waited = waited.send().await.unwrap();
@@ -119,17 +118,18 @@ async fn every_path_that_an_answer_names_begins_with_the_base() {
 
     let decided = session.allow("toolu_1", json!({})).await;
     let settled = session.settled(&run).await;
-    let runs: Value = app.get(&format!("{under}/runs")).send().await.unwrap().json().await.unwrap();
+    let runs: Value =
+        app.get(&format!("{session_path}/runs")).send().await.unwrap().json().await.unwrap();
     let stopped = app.post(&format!("{run_path}/cancel")).send().await.unwrap();
     let stopped: Value = stopped.json().await.unwrap();
-    for answer in [&decided, &settled, &runs, &stopped] {
-        assert_eq!(paths(answer), [format!("{run_path}/stream")], "{answer}");
+    for response in [&decided, &settled, &runs, &stopped] {
+        assert_eq!(paths(response), [format!("{run_path}/stream")], "{response}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_problem_names_the_path_that_the_client_asked_for() {
-    let app = TestApp::start_with(replies(&[]), beneath("/agent")).await;
+async fn a_problem_names_the_path_that_the_client_requested() {
+    let app = TestApp::start_with(replies(&[]), under("/agent")).await;
     for path in ["/agent/v1/sessions/ses_1", "/v1/sessions/ses_1"] {
         let problem = problem(app.get(path).send().await.unwrap(), 404, "session_not_found").await;
         assert_eq!(problem["instance"], "/agent/v1/sessions/ses_1");
@@ -140,8 +140,8 @@ async fn a_problem_names_the_path_that_the_client_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_document_says_where_its_paths_begin() {
-    let app = TestApp::start_with(replies(&[]), beneath("/agent")).await;
+async fn the_document_names_the_base_of_its_paths() {
+    let app = TestApp::start_with(replies(&[]), under("/agent")).await;
     let mut document: Value =
         app.get("/agent/openapi.json").send().await.unwrap().json().await.unwrap();
     let servers = document.as_object_mut().unwrap().remove("servers");
@@ -154,11 +154,11 @@ async fn a_prefix_cannot_break_a_header() {
     let app = TestApp::start(replies(&[])).await;
     for value in ["/a\tb", "/a b", "/a\u{7f}", "/\u{e9}", "/a;b", "/a\"b", "/a\\b"] {
         let head = format!("POST /v1/sessions HTTP/1.1\r\nx-forwarded-prefix: {value}");
-        let answer = RawStream::open(app.address, &head, "").await.head;
+        let response = RawStream::open(app.address, &head, "").await.head;
         assert!(
-            answer.starts_with("http/1.1 400")
-                || answer.contains("\r\nlocation: /v1/sessions/ses_"),
-            "{value:?}: {answer}"
+            response.starts_with("http/1.1 400")
+                || response.contains("\r\nlocation: /v1/sessions/ses_"),
+            "{value:?}: {response}"
         );
     }
 }
@@ -186,14 +186,14 @@ async fn logs_show_the_client_and_not_the_proxy() {
     program.terminate().await;
     let log = std::fs::read_to_string(log).unwrap();
     let line = log.lines().find(|line| line.contains("request.id=the-one")).unwrap();
-    let told = "http.method=GET http.path=/agent/v1/sessions http.origin=https://agent.example \
+    let fields = "http.method=GET http.path=/agent/v1/sessions http.origin=https://agent.example \
                 client.address=203.0.113.7}";
-    assert!(line.contains(told), "{line}");
+    assert!(line.contains(fields), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_path_or_no_network_is_refused_at_the_start() {
-    for (option, value, said) in [
+async fn an_invalid_path_or_network_is_refused_at_the_start() {
+    for (option, value, message) in [
         ("--base-path", "https://a.example/agent", "a base path is"),
         ("--base-path", "/a//b", "a base path is"),
         ("--trusted-proxies", "10.0.0.0/33", "\"10.0.0.0/33\" is neither an address nor a network"),
@@ -201,6 +201,6 @@ async fn what_is_no_path_or_no_network_is_refused_at_the_start() {
     ] {
         let (status, _, error) = outcome(binary(&["serve", option, value])).await;
         assert_eq!(status, Some(2), "{option} {value}");
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(message), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The service behind each of the proxies that `docs/proxies/` has a file for.
+//! The service behind each proxy that has a configuration file in `docs/proxies/`.
 
 mod base_path;
 mod processes;
@@ -13,10 +13,10 @@ use tokio::time::{Instant, sleep};
 use crate::support::{EventStream, Received, Session, Setup, TestApp, durable, replies, says};
 use processes::{Kind, Running};
 
-/// Where all of them show the service.
+/// The path under which all proxies serve the service.
 const BASE: &str = "/agent";
 
-/// A session that is spoken to through a proxy.
+/// A session that is used through a proxy.
 struct Behind<'a> {
     kind: Kind,
     proxy: Running,
@@ -50,13 +50,13 @@ impl<'a> Behind<'a> {
         self.post(&format!("{BASE}{}", self.session.path("/messages"))).json(body)
     }
 
-    /// Posts a text and streams its run, by a client that could decompress it.
+    /// Sends a message and streams its run, as a client that accepts compression.
     async fn stream(&self, text: &str) -> EventStream {
         let post = self.message(&json!({ "content": text })).header("accept", "text/event-stream");
         EventStream::new(post.header("accept-encoding", "gzip").send().await.unwrap())
     }
 
-    /// The newest run, as the service itself knows it.
+    /// The newest run, requested from the service without the proxy.
     async fn run(&self) -> Value {
         let path = self.session.path("/runs");
         let response = self.session.app.get(&path).send().await.unwrap();
@@ -68,15 +68,15 @@ impl<'a> Behind<'a> {
     }
 }
 
-/// A service whose streams are pushed on by nothing, no comment and no new attempt: what a proxy
-/// holds back stays there.
-fn silent() -> Setup {
+/// A service that sends no keep-alive comments and retries no hanging request: nothing flushes the
+/// bytes that a proxy buffers.
+fn without_keep_alive() -> Setup {
     let never = Some(Duration::from_hours(1));
     Setup { keep_alive_every: never, model_idle_timeout: never, ..Setup::default() }
 }
 
-/// A run that says something and then hangs: enough to be worth compressing, and too little to fill
-/// a buffer.
+/// A run that streams a text and then hangs. The text is long enough for compression and too short
+/// to fill a buffer.
 fn long_and_hanging() -> Value {
     let text = json!({ "type": "text", "text": "Well, well. ".repeat(50) });
     json!({ "conversations": [
@@ -85,15 +85,15 @@ fn long_and_hanging() -> Value {
     ], "otherwise": "refuse" })
 }
 
-/// Everything up to the last letter before the model falls silent.
-async fn up_to_the_pause(stream: &mut EventStream) -> Vec<Received> {
-    let (mut seen, mut letters) = (Vec::new(), 0);
-    while letters < 600 {
+/// The events up to the last character before the model hangs.
+async fn until_it_hangs(stream: &mut EventStream) -> Vec<Received> {
+    let (mut seen, mut characters) = (Vec::new(), 0);
+    while characters < 600 {
         let event = stream.next().await.expect("the stream ended");
         match event.name.as_str() {
-            "event_start" => letters = 0,
+            "event_start" => characters = 0,
             "event_delta" => {
-                letters += event.data["delta"]["content"]["text"].as_str().unwrap().len();
+                characters += event.data["delta"]["content"]["text"].as_str().unwrap().len();
             }
             _ => {}
         }
@@ -103,21 +103,21 @@ async fn up_to_the_pause(stream: &mut EventStream) -> Vec<Received> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_arrives_while_the_run_goes_on_and_a_cancel_ends_it() {
-    let app = TestApp::start_with(long_and_hanging(), silent()).await;
+async fn text_arrives_during_the_run_and_a_cancellation_settles_it() {
+    let app = TestApp::start_with(long_and_hanging(), without_keep_alive()).await;
     for behind in Behind::each(&app).await {
         let kind = behind.kind;
         let mut stream = behind.stream("Please hang").await;
         assert_eq!(stream.headers.get("content-encoding"), None, "{kind:?}");
         let run = behind.run().await;
-        let under =
+        let run_path =
             format!("{BASE}{}/runs/{}", behind.session.path(""), run["id"].as_str().unwrap());
-        assert_eq!(stream.headers["content-location"], under, "{kind:?}");
-        assert_eq!(stream.headers["location"], format!("{under}/stream"), "{kind:?}");
-        up_to_the_pause(&mut stream).await;
+        assert_eq!(stream.headers["content-location"], run_path, "{kind:?}");
+        assert_eq!(stream.headers["location"], format!("{run_path}/stream"), "{kind:?}");
+        until_it_hangs(&mut stream).await;
         assert_eq!(behind.run().await["status"], "running", "{kind:?}");
 
-        let cancelled = behind.post(&format!("{under}/cancel")).send().await.unwrap();
+        let cancelled = behind.post(&format!("{run_path}/cancel")).send().await.unwrap();
         assert_eq!(cancelled.status(), StatusCode::ACCEPTED, "{kind:?}");
         let end = stream.rest().await.pop().unwrap();
         assert_eq!(end.name, "session.status_idle", "{kind:?}");
@@ -127,12 +127,12 @@ async fn text_arrives_while_the_run_goes_on_and_a_cancel_ends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_was_torn_away_resumes_where_it_was() {
-    let app = TestApp::start_with(long_and_hanging(), silent()).await;
+async fn a_disconnected_client_resumes_at_its_last_event() {
+    let app = TestApp::start_with(long_and_hanging(), without_keep_alive()).await;
     for behind in Behind::each(&app).await {
         let kind = behind.kind;
         let mut first = behind.stream("Please hang").await;
-        let mut seen = durable(&up_to_the_pause(&mut first).await);
+        let mut seen = durable(&until_it_hangs(&mut first).await);
         drop(first);
 
         let run = behind.run().await;
@@ -144,7 +144,7 @@ async fn a_client_that_was_torn_away_resumes_where_it_was() {
         let resumed = behind.get(known["stream_url"].as_str().unwrap());
         let resumed = resumed.header("accept-encoding", "gzip").header("last-event-id", last);
         let mut resumed = EventStream::new(resumed.send().await.unwrap());
-        seen.extend(durable(&up_to_the_pause(&mut resumed).await));
+        seen.extend(durable(&until_it_hangs(&mut resumed).await));
         behind.session.cancel(&run).await;
         seen.extend(durable(&resumed.rest().await));
         assert_eq!(seen, behind.session.events().await, "{kind:?}");
@@ -152,16 +152,16 @@ async fn a_client_that_was_torn_away_resumes_where_it_was() {
     }
 }
 
-/// The streams that the service holds.
+/// The number of open streams of the service.
 async fn streams_open(app: &TestApp) -> u64 {
-    let figures = app.get("/metrics").send().await.unwrap().text().await.unwrap();
-    let line = figures.lines().find_map(|line| line.strip_prefix("twostep_streams_open "));
+    let metrics = app.get("/metrics").send().await.unwrap().text().await.unwrap();
+    let line = metrics.lines().find_map(|line| line.strip_prefix("twostep_streams_open "));
     line.unwrap().parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_service_hears_of_a_client_that_leaves() {
-    let app = TestApp::start_with(replies(&[]), silent()).await;
+async fn the_service_notices_a_client_that_disconnects() {
+    let app = TestApp::start_with(replies(&[]), without_keep_alive()).await;
     for behind in Behind::each(&app).await {
         let path = format!("{BASE}{}", behind.session.path("/events/stream"));
         let mut stream = behind.get(&path).send().await.unwrap();
@@ -170,7 +170,7 @@ async fn the_service_hears_of_a_client_that_leaves() {
         drop(stream);
         let deadline = Instant::now() + Duration::from_secs(30);
         while streams_open(&app).await > 0 {
-            assert!(Instant::now() < deadline, "{:?} tells nobody", behind.kind);
+            assert!(Instant::now() < deadline, "{:?} keeps the connection open", behind.kind);
             sleep(Duration::from_millis(20)).await;
         }
         behind.stop().await;
@@ -178,7 +178,7 @@ async fn the_service_hears_of_a_client_that_leaves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_of_20_megabytes_passes() {
+async fn a_message_of_20_megabytes_is_accepted() {
     let app = TestApp::start(replies(&[says("I see.")])).await;
     let message = json!({ "content": "What do you see?" }).to_string();
     let message = message + &" ".repeat(20_000_000);
@@ -192,27 +192,27 @@ async fn a_message_of_20_megabytes_passes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_stream_is_compressed_where_the_file_says_so() {
+async fn other_responses_than_streams_are_compressed_if_the_file_says_so() {
     let app = TestApp::start(replies(&[])).await;
     for behind in Behind::each(&app).await {
         let path = format!("{BASE}{}", behind.session.path(""));
-        let answer = behind.get(&path).header("accept-encoding", "gzip").send().await.unwrap();
-        let encoding = answer.headers().get("content-encoding").map(|it| it.to_str().unwrap());
+        let response = behind.get(&path).header("accept-encoding", "gzip").send().await.unwrap();
+        let encoding = response.headers().get("content-encoding").map(|it| it.to_str().unwrap());
         let expected = (behind.kind == Kind::Caddy).then_some("gzip");
         assert_eq!(encoding, expected, "{:?}", behind.kind);
-        // A weak one would be good for no If-Match.
-        assert_eq!(answer.headers()["etag"], "\"v0\"", "{:?}", behind.kind);
+        // A weak `ETag` could not be used in `If-Match`.
+        assert_eq!(response.headers()["etag"], "\"v0\"", "{:?}", behind.kind);
         behind.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_beneath_the_base_is_somebody_elses() {
+async fn requests_outside_the_base_do_not_reach_the_service() {
     let app = TestApp::start(replies(&[])).await;
     for behind in Behind::each(&app).await {
         for path in ["/v1/sessions", "/agents/v1/sessions"] {
-            let answer = behind.get(path).send().await.unwrap();
-            assert_eq!(answer.headers().get("x-request-id"), None, "{:?} {path}", behind.kind);
+            let response = behind.get(path).send().await.unwrap();
+            assert_eq!(response.headers().get("x-request-id"), None, "{:?} {path}", behind.kind);
         }
         let nowhere = behind.get("/agent/nowhere").send().await.unwrap();
         let nowhere: Value = nowhere.json().await.unwrap();
@@ -221,9 +221,9 @@ async fn what_is_not_beneath_the_base_is_somebody_elses() {
     }
 }
 
-/// Printed and not judged: the machine may be busy with other things.
+/// The times are printed and not checked, because the machine may be busy.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_text_comes_through_each_of_them() {
+async fn the_first_text_arrives_through_each_proxy() {
     let app = TestApp::start(replies(&[says("Here you are.")])).await;
     let session = app.session().await;
     let path = session.path("/messages");
@@ -236,22 +236,22 @@ async fn the_first_text_comes_through_each_of_them() {
     }
 }
 
-/// The median time from a post to its first text.
+/// The median time from the request to the first text.
 async fn first_text(app: &TestApp, url: &str, way: &str) -> Duration {
     const ROUNDS: usize = 15;
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
-        let begun = Instant::now();
+        let started = Instant::now();
         let post = app.client.post(url).json(&json!({ "content": way }));
         let response = post.header("accept", "text/event-stream").send().await.unwrap();
         let mut stream = EventStream::new(response);
-        // On a busy machine the message may be whole before a preview of it is due.
+        // On a busy machine, the message may be complete before its first preview is due.
         while let Some(event) = stream.next().await {
             if matches!(event.name.as_str(), "event_delta" | "agent.message") {
                 break;
             }
         }
-        times.push(begun.elapsed());
+        times.push(started.elapsed());
         assert_eq!(stream.rest().await.last().unwrap().name, "session.status_idle");
     }
     times.sort();

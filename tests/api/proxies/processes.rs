@@ -1,4 +1,4 @@
-//! Real proxies, with the files that `docs/proxies/` has for people.
+//! Processes of real proxies, with the documented configuration files of `docs/proxies/`.
 
 use std::fs::{create_dir, read_to_string, write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{data_dir, machine};
 
-/// What a start may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The maximum time of a start on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A program that stands before the service.
+/// A program that is a proxy in front of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Nginx,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
     HaProxy,
 }
 
-/// One that runs, until it is dropped.
+/// A running proxy. It is killed when the value is dropped.
 pub(super) struct Running {
     child: Child,
     pub(super) address: SocketAddr,
@@ -33,7 +33,7 @@ pub(super) struct Running {
 }
 
 impl Kind {
-    /// The proxies that this machine has.
+    /// The proxies that this machine tests.
     pub(super) fn installed() -> Vec<Self> {
         let all = [(Self::Nginx, "nginx"), (Self::Caddy, "caddy"), (Self::HaProxy, "haproxy")];
         let installed = all.into_iter().filter(|(_, program)| !machine::is_left_out(program));
@@ -48,38 +48,38 @@ impl Kind {
         }
     }
 
-    /// The documented file, but for its ports and for what a plain user may not write.
+    /// The documented file with other ports and with paths that an unprivileged user can write.
     fn configuration(self, own: SocketAddr, service: SocketAddr, folder: &Path) -> String {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/proxies").join(self.file());
         let mut text = read_to_string(path).unwrap();
-        let mut put = |old: &str, new: &str| {
+        let mut replace = |old: &str, new: &str| {
             assert_eq!(text.matches(old).count(), 1, "{}: {old:?}", self.file());
             text = text.replace(old, new);
         };
         let (own, service) = (own.to_string(), service.to_string());
         match self {
             Self::Nginx => {
-                put("        listen 80;", &format!("        listen {own};"));
-                put("        server 127.0.0.1:8080;", &format!("        server {service};"));
+                replace("        listen 80;", &format!("        listen {own};"));
+                replace("        server 127.0.0.1:8080;", &format!("        server {service};"));
                 let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
                 let folder = folder.display();
                 let lines = folders.map(|name| format!("{name}_temp_path {folder}/{name};"));
-                put("\nhttp {", &format!("\nhttp {{\naccess_log off;\n{}", lines.join("\n")));
+                replace("\nhttp {", &format!("\nhttp {{\naccess_log off;\n{}", lines.join("\n")));
             }
             Self::Caddy => {
                 let port = own.rsplit_once(':').unwrap().1;
-                put("\n:80 {", &format!("\n:{port} {{\n\tbind 127.0.0.1"));
-                put("reverse_proxy 127.0.0.1:8080", &format!("reverse_proxy {service}"));
+                replace("\n:80 {", &format!("\n:{port} {{\n\tbind 127.0.0.1"));
+                replace("reverse_proxy 127.0.0.1:8080", &format!("reverse_proxy {service}"));
             }
             Self::HaProxy => {
-                put("    bind :80\n", &format!("    bind {own}\n"));
-                put("server one 127.0.0.1:8080", &format!("server one {service}"));
+                replace("    bind :80\n", &format!("    bind {own}\n"));
+                replace("server one 127.0.0.1:8080", &format!("server one {service}"));
             }
         }
         text
     }
 
-    /// In the foreground, with everything that it writes in a folder of its own.
+    /// The command that runs the proxy in the foreground and writes only into this folder.
     fn command(self, folder: &Path) -> Command {
         let file = folder.join(self.file());
         let mut command = match self {
@@ -94,7 +94,7 @@ impl Kind {
             Self::Caddy => {
                 let mut command = Command::new("caddy");
                 command.args(["run", "--adapter", "caddyfile", "--config"]).arg(file);
-                // Whoever may speak to it there may change it.
+                // Every user with access to this socket can change the configuration.
                 command.env("CADDY_ADMIN", format!("unix/{}", folder.join("admin").display()));
                 command
             }
@@ -104,7 +104,7 @@ impl Kind {
                 command
             }
         };
-        // A plain user's PATH may lack the folder in which Debian has servers.
+        // The PATH of an unprivileged user may lack the folder in which Debian installs servers.
         let path = std::env::var("PATH").unwrap();
         command.env("PATH", format!("{path}:/usr/sbin")).env("HOME", folder);
         command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_DATA_HOME").kill_on_drop(true);
@@ -113,7 +113,7 @@ impl Kind {
 }
 
 impl Running {
-    /// Starts one before the service, on a free port, and waits until it listens.
+    /// Starts a proxy in front of the service on a free port, and waits until it listens.
     pub(super) async fn before(service: SocketAddr, kind: Kind) -> Self {
         let folder = data_dir();
         let own = free();
@@ -127,23 +127,23 @@ impl Running {
             panic!("{kind:?} cannot be started: {error}; `scripts/ensure-proxies` installs it")
         });
         let mut running = Self { child, address: own, folder };
-        running.until_it_listens(kind).await;
+        running.wait_until_it_listens(kind).await;
         running
     }
 
-    async fn until_it_listens(&mut self, kind: Kind) {
-        let deadline = Instant::now() + PATIENCE;
+    async fn wait_until_it_listens(&mut self, kind: Kind) {
+        let deadline = Instant::now() + START_TIMEOUT;
         while TcpStream::connect(self.address).await.is_err() {
             let log = || read_to_string(self.folder.path().join("log")).unwrap();
             if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("{kind:?} ended at its start, {status}: {}", log());
+                panic!("{kind:?} exited at its start, {status}: {}", log());
             }
             assert!(Instant::now() < deadline, "{kind:?} does not listen: {}", log());
             sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Ends it, and waits until it has ended.
+    /// Kills the proxy and waits until it has exited.
     pub(super) async fn stop(mut self) {
         self.child.kill().await.unwrap();
     }
@@ -153,8 +153,8 @@ impl Running {
     }
 }
 
-/// An address that nobody listens on. Ports that the system itself gives away are left out: it may
-/// give one of them to somebody else before the proxy has it.
+/// An unused address. Its port is not in the ephemeral range of the system, which could assign it
+/// to another process before the proxy binds it.
 fn free() -> SocketAddr {
     const FIRST: u32 = 20_000;
     const PORTS: u32 = 12_000;
