@@ -1,5 +1,4 @@
-//! Requests that cannot be served: each is refused in a way that a program can read, and leaves
-//! nothing behind.
+//! Invalid requests: each is refused with a machine-readable error and changes nothing.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -66,7 +65,7 @@ async fn media_types_are_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_may_have_so_many_megabytes() {
+async fn the_size_of_a_body_is_limited() {
     let app = app().await;
     let session = app.session().await;
     let body = |len: usize| {
@@ -85,14 +84,14 @@ async fn a_body_may_have_so_many_megabytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_exist_is_not_found() {
+async fn ids_and_paths_that_do_not_exist_are_not_found() {
     let app = app().await;
     let (session, other) = (app.session().await, app.session().await);
     let run = other.ask("Hi").await;
     let other_run = run["id"].as_str().unwrap();
-    let nobody = "ses_00000000000070008000000000000000";
-    let nothing = "run_00000000000070008000000000000000";
-    for id in [nobody, "ses_0", "nonsense", other_run, "%00", "%22"] {
+    let unknown_session = "ses_00000000000070008000000000000000";
+    let unknown_run = "run_00000000000070008000000000000000";
+    for id in [unknown_session, "ses_0", "nonsense", other_run, "%00", "%22"] {
         for path in ["", "/messages", "/events", "/events/stream", "/runs"] {
             let request = app.get(&format!("/v1/sessions/{id}{path}"));
             assert_refused(&session, request, refusal(404, "session_not_found")).await;
@@ -101,7 +100,7 @@ async fn what_does_not_exist_is_not_found() {
         let post = post.json(&json!({ "content": "Hi" }));
         assert_refused(&session, post, refusal(404, "session_not_found")).await;
     }
-    for id in [nothing, "run_0", nobody, other_run] {
+    for id in [unknown_run, "run_0", unknown_session, other_run] {
         for path in ["", "/stream"] {
             let request = app.get(&session.path(&format!("/runs/{id}{path}")));
             assert_refused(&session, request, refusal(404, "run_not_found")).await;
@@ -113,7 +112,7 @@ async fn what_does_not_exist_is_not_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_method_is_told_apart_from_a_wrong_path() {
+async fn a_wrong_method_is_distinguished_from_a_wrong_path() {
     let app = app().await;
     let session = app.session().await;
     for (method, path, allowed) in [
@@ -183,7 +182,7 @@ async fn idempotency_keys_are_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_id_is_echoed_if_it_is_plain_and_minted_if_not() {
+async fn a_valid_request_id_is_echoed_and_an_invalid_one_replaced() {
     let app = app().await;
     let echoed = async |given: &[u8]| {
         let request = app.get("/healthz").header("x-request-id", given);
@@ -192,20 +191,23 @@ async fn a_request_id_is_echoed_if_it_is_plain_and_minted_if_not() {
         response.headers()["x-request-id"].to_str().unwrap().to_owned()
     };
     let long = "x".repeat(128);
-    for plain in ["a", "req_1.2-3", &long] {
-        assert_eq!(echoed(plain.as_bytes()).await, plain);
+    for valid in ["a", "req_1.2-3", &long] {
+        assert_eq!(echoed(valid.as_bytes()).await, valid);
     }
     let longer = "x".repeat(129);
-    for odd in ["", "a b", "a\tb", "<script>", "a,b", "\u{e9}", "{\"a\":1}", &longer] {
-        let minted = echoed(odd.as_bytes()).await;
-        assert!(minted.starts_with("req_") && minted.len() == 36, "{odd:?}: {minted}");
+    for invalid_id in ["", "a b", "a\tb", "<script>", "a,b", "\u{e9}", "{\"a\":1}", &longer] {
+        let generated = echoed(invalid_id.as_bytes()).await;
+        assert!(
+            generated.starts_with("req_") && generated.len() == 36,
+            "{invalid_id:?}: {generated}"
+        );
     }
-    let minted = app.get("/healthz").send().await.unwrap();
-    assert!(minted.headers()["x-request-id"].to_str().unwrap().starts_with("req_"));
+    let generated = app.get("/healthz").send().await.unwrap();
+    assert!(generated.headers()["x-request-id"].to_str().unwrap().starts_with("req_"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_is_not_http_or_breaks_off_changes_nothing() {
+async fn a_request_that_is_not_http_or_incomplete_changes_nothing() {
     let app = app().await;
     let session = app.session().await;
     session.ask("Hello").await;
@@ -226,9 +228,9 @@ async fn a_request_that_is_not_http_or_breaks_off_changes_nothing() {
             "{post}x-request-id: a\r\n b\r\ncontent-type: application/json\r\ncontent-length: 16\r\n\r\n{{\"content\":\"Hi\"}}"
         ),
     ] {
-        let answer = exchange(app.address, bytes.as_bytes()).await;
-        let is_refused = answer.is_empty() || answer.starts_with("HTTP/1.1 400 ");
-        assert!(is_refused, "{bytes:?}: {answer}");
+        let response = exchange(app.address, bytes.as_bytes()).await;
+        let is_refused = response.is_empty() || response.starts_with("HTTP/1.1 400 ");
+        assert!(is_refused, "{bytes:?}: {response}");
         assert_eq!(session.events().await, before, "{bytes:?}");
     }
     assert_eq!(session.ask("Are you there?").await["output_text"], "Yes.");

@@ -1,4 +1,4 @@
-//! Bodies that are JSON and do not fit: each wrong member is pointed at.
+//! JSON bodies with invalid members: each error has a pointer to the member.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ async fn app() -> TestApp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_does_not_fit_is_pointed_at() {
+async fn an_invalid_message_is_refused_with_a_pointer() {
     let app = app().await;
     let session = app.session().await;
     let text = |text: &str| json!({ "type": "text", "text": text });
@@ -44,7 +44,7 @@ async fn a_message_that_does_not_fit_is_pointed_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_id_and_the_form_of_a_message_are_checked() {
+async fn the_id_and_the_options_of_a_message_are_checked() {
     let app = app().await;
     let session = app.session().await;
     let long = "x".repeat(129);
@@ -98,7 +98,7 @@ fn rule(tool: &str, input: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_does_not_fit_is_pointed_at() {
+async fn an_invalid_session_is_refused_with_a_pointer() {
     let big = "x".repeat(16 * 1024);
     let table = [
         (json!("Hi"), ""),
@@ -129,12 +129,12 @@ async fn a_session_that_does_not_fit_is_pointed_at() {
         (json!({ "limits": { "tokens": -5 } }), "/limits/tokens"),
         (json!({ "limits": { "seconds": 0 } }), "/limits/seconds"),
     ];
-    no_session_is_made_of(&table).await;
+    assert_no_session_is_created(&table).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_whose_permissions_do_not_fit_is_pointed_at() {
-    no_session_is_made_of(&[
+async fn a_session_with_invalid_permissions_is_refused_with_a_pointer() {
+    assert_no_session_is_created(&[
         (json!({ "permission_mode": "yolo" }), "/permission_mode"),
         (json!({ "permission_mode": true }), "/permission_mode"),
         (json!({ "permission_mode": { "default": null } }), "/permission_mode"),
@@ -160,7 +160,7 @@ async fn a_session_whose_permissions_do_not_fit_is_pointed_at() {
     .await;
 }
 
-async fn no_session_is_made_of(table: &[(Value, &'static str)]) {
+async fn assert_no_session_is_created(table: &[(Value, &'static str)]) {
     let app = app().await;
     let session = app.session().await;
     let listed = || async { app.get("/v1/sessions?limit=200").send().await.unwrap().text().await };
@@ -174,7 +174,7 @@ async fn no_session_is_made_of(table: &[(Value, &'static str)]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_that_are_kept_as_they_are_must_not_be_too_deep() {
+async fn members_that_are_stored_unchanged_must_not_be_nested_too_deeply() {
     let app = app().await;
     let session = app.session().await;
     for (member, depth) in [("metadata", 8_000), ("thinking", 8_000), ("thinking", 1_000_000)] {
@@ -187,7 +187,7 @@ async fn members_that_are_kept_as_they_are_must_not_be_too_deep() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn odd_json_that_is_legal_is_kept_as_it_is() {
+async fn unusual_valid_json_is_stored_unchanged() {
     let app = app().await;
     let metadata = r#"{"a":1e999, "a":"\ud800\u0000", "z":{"b" : [ ]},"é":-0.0}"#;
     let body = format!("{{\"metadata\":{metadata},\"title\":\"\u{202e}title\"}}");
