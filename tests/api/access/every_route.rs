@@ -258,7 +258,7 @@ async fn no_route_accepts_an_invalid_credential() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_another_tenant_cannot_tell_an_id_from_an_unknown_one() {
+async fn a_key_of_another_tenant_cannot_distinguish_an_id_from_an_unknown_one() {
     let app = start(keys_needed()).await;
     let tenant = app.database.tenant("acme").await;
     let key = app.database.key(tenant, Scope::Write).await;
@@ -266,7 +266,7 @@ async fn a_key_of_another_tenant_cannot_tell_an_id_from_an_unknown_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_of_another_tenant_cannot_tell_an_id_from_an_unknown_one() {
+async fn a_token_of_another_tenant_cannot_distinguish_an_id_from_an_unknown_one() {
     let identity = Identity::start().await;
     let app = start(identity.trusted()).await;
     let token = identity.token(json!({ "tenant": "acme" }));

@@ -19,7 +19,7 @@ use twostep::domain::ids::TenantId;
 use crate::support::{TestApp, keys_needed, problem, replies, says};
 
 /// The time within which every process refuses a revoked key.
-const WITHIN: Duration = Duration::from_secs(5);
+const REVOCATION_TIME: Duration = Duration::from_secs(5);
 
 async fn start() -> TestApp {
     TestApp::start_with(replies(&[says("Hello.")]), keys_needed()).await

@@ -11,22 +11,22 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{EventStream, Received, Session, Setup, TestApp, durable, replies, says};
-use processes::{Kind, Running};
+use processes::{ProxyKind, RunningProxy};
 
 /// The path under which all proxies serve the service.
 const BASE: &str = "/agent";
 
 /// A session that is used through a proxy.
-struct Behind<'a> {
-    kind: Kind,
-    proxy: Running,
+struct ProxiedSession<'a> {
+    kind: ProxyKind,
+    proxy: RunningProxy,
     session: Session<'a>,
 }
 
-impl<'a> Behind<'a> {
+impl<'a> ProxiedSession<'a> {
     async fn each(app: &'a TestApp) -> Vec<Self> {
-        let each = Kind::installed().into_iter().map(async |kind| {
-            let proxy = Running::before(app.address, kind).await;
+        let each = ProxyKind::installed().into_iter().map(async |kind| {
+            let proxy = RunningProxy::start(app.address, kind).await;
             let created = app.client.post(proxy.url("/agent/v1/sessions")).send().await.unwrap();
             assert_eq!(created.status(), StatusCode::CREATED, "{kind:?}");
             let location = created.headers()["location"].to_str().unwrap().to_owned();
@@ -105,50 +105,50 @@ async fn until_it_hangs(stream: &mut EventStream) -> Vec<Received> {
 #[tokio::test(flavor = "multi_thread")]
 async fn text_arrives_during_the_run_and_a_cancellation_settles_it() {
     let app = TestApp::start_with(long_and_hanging(), without_keep_alive()).await;
-    for behind in Behind::each(&app).await {
-        let kind = behind.kind;
-        let mut stream = behind.stream("Please hang").await;
+    for proxied in ProxiedSession::each(&app).await {
+        let kind = proxied.kind;
+        let mut stream = proxied.stream("Please hang").await;
         assert_eq!(stream.headers.get("content-encoding"), None, "{kind:?}");
-        let run = behind.run().await;
+        let run = proxied.run().await;
         let run_path =
-            format!("{BASE}{}/runs/{}", behind.session.path(""), run["id"].as_str().unwrap());
+            format!("{BASE}{}/runs/{}", proxied.session.path(""), run["id"].as_str().unwrap());
         assert_eq!(stream.headers["content-location"], run_path, "{kind:?}");
         assert_eq!(stream.headers["location"], format!("{run_path}/stream"), "{kind:?}");
         until_it_hangs(&mut stream).await;
-        assert_eq!(behind.run().await["status"], "running", "{kind:?}");
+        assert_eq!(proxied.run().await["status"], "running", "{kind:?}");
 
-        let cancelled = behind.post(&format!("{run_path}/cancel")).send().await.unwrap();
+        let cancelled = proxied.post(&format!("{run_path}/cancel")).send().await.unwrap();
         assert_eq!(cancelled.status(), StatusCode::ACCEPTED, "{kind:?}");
         let end = stream.rest().await.pop().unwrap();
         assert_eq!(end.name, "session.status_idle", "{kind:?}");
-        assert_eq!(behind.run().await["status"], "cancelled", "{kind:?}");
-        behind.stop().await;
+        assert_eq!(proxied.run().await["status"], "cancelled", "{kind:?}");
+        proxied.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disconnected_client_resumes_at_its_last_event() {
     let app = TestApp::start_with(long_and_hanging(), without_keep_alive()).await;
-    for behind in Behind::each(&app).await {
-        let kind = behind.kind;
-        let mut first = behind.stream("Please hang").await;
+    for proxied in ProxiedSession::each(&app).await {
+        let kind = proxied.kind;
+        let mut first = proxied.stream("Please hang").await;
         let mut seen = durable(&until_it_hangs(&mut first).await);
         drop(first);
 
-        let run = behind.run().await;
-        let path = behind.session.path(&format!("/runs/{}", run["id"].as_str().unwrap()));
-        let known = behind.get(&format!("{BASE}{path}")).send().await.unwrap();
+        let run = proxied.run().await;
+        let path = proxied.session.path(&format!("/runs/{}", run["id"].as_str().unwrap()));
+        let known = proxied.get(&format!("{BASE}{path}")).send().await.unwrap();
         let known: Value = known.json().await.unwrap();
         assert_eq!(known["stream_url"], format!("{BASE}{path}/stream"), "{kind:?}");
         let last = seen.last().unwrap()["seq"].to_string();
-        let resumed = behind.get(known["stream_url"].as_str().unwrap());
+        let resumed = proxied.get(known["stream_url"].as_str().unwrap());
         let resumed = resumed.header("accept-encoding", "gzip").header("last-event-id", last);
         let mut resumed = EventStream::new(resumed.send().await.unwrap());
         seen.extend(durable(&until_it_hangs(&mut resumed).await));
-        behind.session.cancel(&run).await;
+        proxied.session.cancel(&run).await;
         seen.extend(durable(&resumed.rest().await));
-        assert_eq!(seen, behind.session.events().await, "{kind:?}");
-        behind.stop().await;
+        assert_eq!(seen, proxied.session.events().await, "{kind:?}");
+        proxied.stop().await;
     }
 }
 
@@ -162,18 +162,18 @@ async fn streams_open(app: &TestApp) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_service_notices_a_client_that_disconnects() {
     let app = TestApp::start_with(replies(&[]), without_keep_alive()).await;
-    for behind in Behind::each(&app).await {
-        let path = format!("{BASE}{}", behind.session.path("/events/stream"));
-        let mut stream = behind.get(&path).send().await.unwrap();
+    for proxied in ProxiedSession::each(&app).await {
+        let path = format!("{BASE}{}", proxied.session.path("/events/stream"));
+        let mut stream = proxied.get(&path).send().await.unwrap();
         assert_eq!(stream.chunk().await.unwrap().unwrap(), "retry: 2000\n");
         assert_eq!(streams_open(&app).await, 1);
         drop(stream);
         let deadline = Instant::now() + Duration::from_secs(30);
         while streams_open(&app).await > 0 {
-            assert!(Instant::now() < deadline, "{:?} keeps the connection open", behind.kind);
+            assert!(Instant::now() < deadline, "{:?} keeps the connection open", proxied.kind);
             sleep(Duration::from_millis(20)).await;
         }
-        behind.stop().await;
+        proxied.stop().await;
     }
 }
 
@@ -182,42 +182,42 @@ async fn a_message_of_20_megabytes_is_accepted() {
     let app = TestApp::start(replies(&[says("I see.")])).await;
     let message = json!({ "content": "What do you see?" }).to_string();
     let message = message + &" ".repeat(20_000_000);
-    for behind in Behind::each(&app).await {
-        let post = behind.message(&json!({})).header("prefer", "wait=60").body(message.clone());
+    for proxied in ProxiedSession::each(&app).await {
+        let post = proxied.message(&json!({})).header("prefer", "wait=60").body(message.clone());
         let run = post.send().await.unwrap();
-        assert_eq!(run.status(), StatusCode::OK, "{:?}", behind.kind);
+        assert_eq!(run.status(), StatusCode::OK, "{:?}", proxied.kind);
         assert_eq!(run.json::<Value>().await.unwrap()["output_text"], "I see.");
-        behind.stop().await;
+        proxied.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_responses_than_streams_are_compressed_if_the_file_says_so() {
     let app = TestApp::start(replies(&[])).await;
-    for behind in Behind::each(&app).await {
-        let path = format!("{BASE}{}", behind.session.path(""));
-        let response = behind.get(&path).header("accept-encoding", "gzip").send().await.unwrap();
+    for proxied in ProxiedSession::each(&app).await {
+        let path = format!("{BASE}{}", proxied.session.path(""));
+        let response = proxied.get(&path).header("accept-encoding", "gzip").send().await.unwrap();
         let encoding = response.headers().get("content-encoding").map(|it| it.to_str().unwrap());
-        let expected = (behind.kind == Kind::Caddy).then_some("gzip");
-        assert_eq!(encoding, expected, "{:?}", behind.kind);
+        let expected = (proxied.kind == ProxyKind::Caddy).then_some("gzip");
+        assert_eq!(encoding, expected, "{:?}", proxied.kind);
         // A weak `ETag` could not be used in `If-Match`.
-        assert_eq!(response.headers()["etag"], "\"v0\"", "{:?}", behind.kind);
-        behind.stop().await;
+        assert_eq!(response.headers()["etag"], "\"v0\"", "{:?}", proxied.kind);
+        proxied.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_outside_the_base_do_not_reach_the_service() {
     let app = TestApp::start(replies(&[])).await;
-    for behind in Behind::each(&app).await {
+    for proxied in ProxiedSession::each(&app).await {
         for path in ["/v1/sessions", "/agents/v1/sessions"] {
-            let response = behind.get(path).send().await.unwrap();
-            assert_eq!(response.headers().get("x-request-id"), None, "{:?} {path}", behind.kind);
+            let response = proxied.get(path).send().await.unwrap();
+            assert_eq!(response.headers().get("x-request-id"), None, "{:?} {path}", proxied.kind);
         }
-        let nowhere = behind.get("/agent/nowhere").send().await.unwrap();
+        let nowhere = proxied.get("/agent/nowhere").send().await.unwrap();
         let nowhere: Value = nowhere.json().await.unwrap();
-        assert_eq!(nowhere["instance"], "/agent/nowhere", "{:?}", behind.kind);
-        behind.stop().await;
+        assert_eq!(nowhere["instance"], "/agent/nowhere", "{:?}", proxied.kind);
+        proxied.stop().await;
     }
 }
 
@@ -228,11 +228,11 @@ async fn the_first_text_arrives_through_each_proxy() {
     let session = app.session().await;
     let path = session.path("/messages");
     eprintln!("first text, direct: {:?}", first_text(&app, &app.url(&path), "direct").await);
-    for behind in Behind::each(&app).await {
-        let url = behind.proxy.url(&format!("{BASE}{}", behind.session.path("/messages")));
-        let way = format!("{:?}", behind.kind);
+    for proxied in ProxiedSession::each(&app).await {
+        let url = proxied.proxy.url(&format!("{BASE}{}", proxied.session.path("/messages")));
+        let way = format!("{:?}", proxied.kind);
         eprintln!("first text, {way}: {:?}", first_text(&app, &url, &way).await);
-        behind.stop().await;
+        proxied.stop().await;
     }
 }
 

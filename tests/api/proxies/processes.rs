@@ -19,20 +19,20 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A program that is a proxy in front of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ProxyKind {
     Nginx,
     Caddy,
     HaProxy,
 }
 
 /// A running proxy. It is killed when the value is dropped.
-pub(super) struct Running {
+pub(super) struct RunningProxy {
     child: Child,
     pub(super) address: SocketAddr,
     folder: TempDir,
 }
 
-impl Kind {
+impl ProxyKind {
     /// The proxies that this machine tests.
     pub(super) fn installed() -> Vec<Self> {
         let all = [(Self::Nginx, "nginx"), (Self::Caddy, "caddy"), (Self::HaProxy, "haproxy")];
@@ -112,9 +112,9 @@ impl Kind {
     }
 }
 
-impl Running {
+impl RunningProxy {
     /// Starts a proxy in front of the service on a free port, and waits until it listens.
-    pub(super) async fn before(service: SocketAddr, kind: Kind) -> Self {
+    pub(super) async fn start(service: SocketAddr, kind: ProxyKind) -> Self {
         let folder = data_dir();
         let own = free();
         write(folder.path().join(kind.file()), kind.configuration(own, service, folder.path()))
@@ -131,7 +131,7 @@ impl Running {
         running
     }
 
-    async fn wait_until_it_listens(&mut self, kind: Kind) {
+    async fn wait_until_it_listens(&mut self, kind: ProxyKind) {
         let deadline = Instant::now() + START_TIMEOUT;
         while TcpStream::connect(self.address).await.is_err() {
             let log = || read_to_string(self.folder.path().join("log")).unwrap();

@@ -12,7 +12,7 @@ use tokio::process::Command;
 use twostep::app::bring_up_to_date;
 use twostep::domain::ids::TenantId;
 
-use super::policies::open_tables;
+use super::policies::unprotected_tables;
 use super::{fill, owners, tables};
 use crate::support::{
     Setup, TestApp, TestDatabase, binary, data_dir, database, outcome, replies, says,
@@ -189,7 +189,7 @@ async fn a_backup_by_the_owner_has_the_rows_of_all_tenants_and_is_restored_with_
     owner.empty_and_own(&restored).await;
     owner.run("psql", &restored, &["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump]).await;
     assert_eq!(counts(&restored).await, counts(&owner.database).await);
-    assert_eq!(open_tables(&restored.pool(1)).await, Vec::<String>::new());
+    assert_eq!(unprotected_tables(&restored.pool(1)).await, Vec::<String>::new());
     bring_up_to_date(restored.options().username(&owner.name).password("own")).await.unwrap();
 }
 

@@ -18,13 +18,13 @@ use uuid::Uuid;
 use crate::support::{TestDatabase, database};
 
 /// A database in which two tenants have a row in every table.
-struct Shared {
+struct TwoTenants {
     database: TestDatabase,
     one: TenantId,
     other: TenantId,
 }
 
-impl Shared {
+impl TwoTenants {
     async fn new() -> Self {
         let database = database().await;
         let [one, other] = [TenantId::new(), TenantId::new()];
@@ -87,7 +87,7 @@ const NOT_ALLOWED: &str = "42501";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_without_a_condition_finds_only_rows_of_its_tenant() {
-    let shared = Shared::new().await;
+    let shared = TwoTenants::new().await;
     let (one, other) = (shared.one, shared.other);
     let mut all = shared.database.pool(1).acquire().await.unwrap();
     let mut conn = shared.api_for(one).await;
@@ -104,7 +104,7 @@ async fn a_statement_without_a_condition_finds_only_rows_of_its_tenant() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_without_a_tenant_finds_no_rows() {
-    let shared = Shared::new().await;
+    let shared = TwoTenants::new().await;
     let mut conn = shared.api().await;
     // At first, and after a transaction that has set a tenant for itself.
     for _ in 0..2 {
@@ -122,7 +122,7 @@ async fn a_connection_without_a_tenant_finds_no_rows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_for_all_tenants_find_the_rows_of_all() {
-    let shared = Shared::new().await;
+    let shared = TwoTenants::new().await;
     let expected: Owners = [shared.one, shared.other].into();
     for role in [PoolRole::Admission, PoolRole::Worker, PoolRole::Heartbeat, PoolRole::Bus] {
         let mut conn = pool(&shared.database.options(), role).acquire().await.unwrap();
@@ -135,7 +135,7 @@ async fn connections_for_all_tenants_find_the_rows_of_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_row_is_written_for_another_tenant() {
-    let shared = Shared::new().await;
+    let shared = TwoTenants::new().await;
     let other = shared.other.as_uuid();
     let mut conn = shared.api_for(shared.one).await;
     for statement in [
@@ -168,7 +168,7 @@ async fn no_row_is_written_for_another_tenant() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_for_requests_have_only_the_privileges_they_need() {
-    let shared = Shared::new().await;
+    let shared = TwoTenants::new().await;
     let mut conn = shared.api_for(shared.one).await;
     for statement in [
         "INSERT INTO tenants (id, name) VALUES (gen_random_uuid(), 'mine')",
@@ -193,7 +193,7 @@ async fn connections_for_requests_have_only_the_privileges_they_need() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_can_delete_its_sessions_with_all_their_rows() {
-    let shared = Shared::new().await;
+    let shared = TwoTenants::new().await;
     let connections = TenantConnections::from(pool(&shared.database.options(), PoolRole::Api));
     let mut conn = connections.acquire_as(shared.one).await.unwrap();
     conn.execute("DELETE FROM inherited; DELETE FROM sessions").await.unwrap();

@@ -8,7 +8,7 @@ use crate::support::database;
 const WITHOUT_TENANT: &[&str] = &["_sqlx_migrations"];
 
 /// The tables without the policies that separate tenants.
-pub(super) async fn open_tables(pool: &PgPool) -> Vec<String> {
+pub(super) async fn unprotected_tables(pool: &PgPool) -> Vec<String> {
     let tables = r#"
         SELECT relname::text FROM pg_class c
         WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'm', 'f')
@@ -33,14 +33,14 @@ pub(super) async fn open_tables(pool: &PgPool) -> Vec<String> {
 async fn every_table_separates_tenants_and_a_new_one_has_to() {
     let database = database().await;
     let pool = database.pool(1);
-    assert_eq!(open_tables(&pool).await, Vec::<String>::new());
+    assert_eq!(unprotected_tables(&pool).await, Vec::<String>::new());
     pool.execute("CREATE TABLE newest (tenant_id uuid NOT NULL)").await.unwrap();
-    assert_eq!(open_tables(&pool).await, ["newest"]);
+    assert_eq!(unprotected_tables(&pool).await, ["newest"]);
     pool.execute("SELECT keep_tenants_apart('newest')").await.unwrap();
-    assert_eq!(open_tables(&pool).await, Vec::<String>::new());
+    assert_eq!(unprotected_tables(&pool).await, Vec::<String>::new());
     pool.execute("ALTER TABLE newest NO FORCE ROW LEVEL SECURITY").await.unwrap();
     pool.execute("CREATE POLICY wide ON sessions TO twostep_tenant USING (true)").await.unwrap();
-    assert_eq!(open_tables(&pool).await, ["newest", "sessions"]);
+    assert_eq!(unprotected_tables(&pool).await, ["newest", "sessions"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

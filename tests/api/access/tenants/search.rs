@@ -4,7 +4,7 @@ use serde_json::Value;
 use sqlx::{Executor as _, PgConnection};
 use uuid::Uuid;
 
-use super::Shared;
+use super::TwoTenants;
 use crate::support::{TestApp, replies, says};
 
 /// Creates 3,000 sessions of the tenant `test.tenant`, each with its own title and ticket, all with
@@ -23,7 +23,7 @@ const MANY: &str = "
 
 #[tokio::test(flavor = "multi_thread")]
 async fn searches_without_row_level_security_find_only_sessions_of_the_tenant() {
-    let shared = Shared::new().await;
+    let shared = TwoTenants::new().await;
     let own: Vec<Uuid> =
         sqlx::query_scalar("SELECT id FROM sessions WHERE tenant_id = $1 AND title IS NOT NULL")
             .bind(shared.one.as_uuid())
@@ -63,7 +63,7 @@ async fn read_so_far(conn: &mut PgConnection) -> (i64, i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_reads_only_the_rows_it_finds() {
-    let shared = Shared::new().await;
+    let shared = TwoTenants::new().await;
     let mut all = shared.database.pool(1).acquire().await.unwrap();
     for tenant in [shared.one, shared.other] {
         let set = "SELECT set_config('test.tenant', $1, false)";

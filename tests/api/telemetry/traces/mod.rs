@@ -14,7 +14,7 @@ const ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
 const ROUTE: &str = "/v1/sessions/{session_id}/messages";
 
-fn to(collector: &Collector) -> Setup {
+fn setup_for(collector: &Collector) -> Setup {
     Setup { traces: Some(collector.url.clone()), ..Setup::default() }
 }
 
@@ -91,7 +91,7 @@ async fn ask(app: &TestApp, sampled: &str) -> (String, Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_trace_has_the_request_of_a_message_and_the_calls_of_its_run() {
     let collector = Collector::start().await;
-    let app = TestApp::start_with(script(), to(&collector)).await;
+    let app = TestApp::start_with(script(), setup_for(&collector)).await;
     let (path, run) = ask(&app, "01").await;
     let spans = collector.trace(ID, 5).await;
     assert_eq!(comparable(&spans), expected(&app, &path, &run).await);
@@ -112,9 +112,9 @@ async fn one_trace_has_the_request_of_a_message_and_the_calls_of_its_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_that_share_a_run_send_one_trace() {
     let collector = Collector::start().await;
-    let setup = Setup { no_worker: true, ..to(&collector) };
+    let setup = Setup { no_worker: true, ..setup_for(&collector) };
     let app = TestApp::start_with(script(), setup).await;
-    let worker = app.second_service(Setup { no_api: true, ..to(&collector) }).await;
+    let worker = app.second_service(Setup { no_api: true, ..setup_for(&collector) }).await;
     let (path, run) = ask(&app, "01").await;
     let spans = collector.trace(ID, 5).await;
     assert_eq!(comparable(&spans), expected(&app, &path, &run).await);
@@ -124,7 +124,7 @@ async fn processes_that_share_a_run_send_one_trace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trace_that_its_caller_does_not_sample_is_not_sent() {
     let collector = Collector::start().await;
-    let app = TestApp::start_with(script(), to(&collector)).await;
+    let app = TestApp::start_with(script(), setup_for(&collector)).await;
     ask(&app, "00").await;
     app.stop_unchecked().await;
     assert_eq!(comparable(&collector.trace(ID, 0).await), Vec::<Value>::new());
@@ -146,7 +146,7 @@ async fn an_unresponsive_collector_delays_neither_runs_nor_the_stop() {
 #[tokio::test(flavor = "multi_thread")]
 async fn spans_that_cannot_be_sent_are_counted() {
     let collector = Collector::start().await;
-    let setup = to(&collector);
+    let setup = setup_for(&collector);
     drop(collector);
     let app = TestApp::start_with(script(), setup).await;
     ask(&app, "01").await;
