@@ -1,4 +1,4 @@
-//! Commands of the model: what they answer, and that nothing of them outlives its call.
+//! The `Bash` tool: its results, its time limit, and that no process outlives its call.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,13 +14,12 @@ use crate::support::{
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
-/// A service at each level that is to be tested here. Nothing is left out unless somebody has said
-/// so.
+/// The sandbox levels to test: both, unless `TWOSTEP_TEST_SANDBOX` names one of them.
 fn settings() -> Vec<(Setting, Level)> {
     let only = std::env::var("TWOSTEP_TEST_SANDBOX").ok();
-    let both = [(Setting::Full, Level::Full), (Setting::Basic, Level::Basic)];
-    let is_wanted = |level: Level| only.as_ref().is_none_or(|only| only == level.as_str());
-    both.into_iter().filter(|(_, level)| is_wanted(*level)).collect()
+    let levels = [(Setting::Full, Level::Full), (Setting::Basic, Level::Basic)];
+    let is_selected = |level: Level| only.as_ref().is_none_or(|only| only == level.as_str());
+    levels.into_iter().filter(|(_, level)| is_selected(*level)).collect()
 }
 
 async fn start(setting: Setting, script: Value) -> TestApp {
@@ -32,71 +31,72 @@ fn commands(inputs: &[Value]) -> Value {
     json!({ "content": inputs.iter().map(call).collect::<Vec<_>>() })
 }
 
-/// What the model was told, call by call: the text, and whether it was an error.
-async fn told(session: &Session<'_>) -> Vec<(String, bool)> {
+/// The result of each call of the first round: its text, and whether it is an error.
+async fn results(session: &Session<'_>) -> Vec<(String, bool)> {
     let history = session.history().await;
-    let results = history[2]["message"]["content"].as_array().unwrap().clone();
-    let told = results.iter().map(|result| {
-        let text = result["content"].as_str().unwrap().to_owned();
-        (text, result["is_error"] == true)
+    let blocks = history[2]["message"]["content"].as_array().unwrap().clone();
+    let results = blocks.iter().map(|block| {
+        let text = block["content"].as_str().unwrap().to_owned();
+        (text, block["is_error"] == true)
     });
-    told.collect()
+    results.collect()
 }
 
 fn failed(text: &str) -> (String, bool) {
     (format!("<tool_use_error>{text}</tool_use_error>"), true)
 }
 
-fn went_well(text: &str) -> (String, bool) {
+fn succeeded(text: &str) -> (String, bool) {
     (text.to_owned(), false)
 }
 
-/// Seconds that no other test sleeps for.
-fn forever(number: u32, level: Level) -> String {
+/// A number of seconds that no other test sleeps, to recognize the processes of this test.
+fn unique_seconds(number: u32, level: Level) -> String {
     format!("864{number}.{}{}", level as u8, std::process::id())
 }
 
-fn sleepers(forever: &str) -> usize {
+/// The number of processes that sleep for this number of seconds.
+fn sleepers(seconds: &str) -> usize {
     let arguments = |entry: std::io::Result<std::fs::DirEntry>| {
         let arguments = std::fs::read(entry.ok()?.path().join("cmdline")).ok()?;
         Some(String::from_utf8_lossy(&arguments).replace('\0', " "))
     };
     let all = std::fs::read_dir("/proc").unwrap().filter_map(arguments);
-    all.filter(|arguments| arguments.contains(&format!("sleep {forever}"))).count()
+    all.filter(|arguments| arguments.contains(&format!("sleep {seconds}"))).count()
 }
 
-async fn until(what: &str, patience: Duration, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + patience;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
+async fn wait_until(failure: &str, limit: Duration, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + limit;
+    while !condition() {
+        assert!(Instant::now() < deadline, "{failure}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Sleeps in two places, one of them a session of its own that hears no signals.
-fn sleeps(forever: &str) -> String {
-    format!("echo begun; (setsid sh -c 'trap \"\" TERM; sleep {forever}; :' &); sleep {forever}; :")
+/// A command with two sleeping processes; one is in a session of its own and ignores `SIGTERM`.
+fn sleeping_command(seconds: &str) -> String {
+    format!("echo begun; (setsid sh -c 'trap \"\" TERM; sleep {seconds}; :' &); sleep {seconds}; :")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_answers_with_its_output_and_its_exit_code() {
+async fn a_command_returns_its_output_and_its_exit_code() {
     for (setting, level) in settings() {
-        let asks = commands(&[
+        let round = commands(&[
             json!({ "command": "echo out; echo err >&2", "description": "Prints two lines" }),
             json!({ "command": "printf 'no end of line'; exit 3" }),
             json!({ "command": "printf 'a\\0b\\xff' > made; cat made" }),
             json!({ "command": "true" }),
         ]);
-        let app = start(setting, replies(&[asks, says("Done.")])).await;
+        let app = start(setting, replies(&[round, says("Done.")])).await;
         let session = app.session().await;
         assert_eq!(session.ask("go").await["output_text"], "Done.");
         let expected = [
-            went_well("stdout:\nout\nstderr:\nerr\nexit code: 0"),
+            succeeded("stdout:\nout\nstderr:\nerr\nexit code: 0"),
             failed("stdout:\nno end of line\nstderr:\nexit code: 3"),
-            went_well("stdout:\na\u{fffd}b\u{fffd}\nstderr:\nexit code: 0"),
-            went_well("stdout:\nstderr:\nexit code: 0"),
+            succeeded("stdout:\na\u{fffd}b\u{fffd}\nstderr:\nexit code: 0"),
+            succeeded("stdout:\nstderr:\nexit code: 0"),
         ];
-        assert_eq!(told(&session).await, expected);
+        assert_eq!(results(&session).await, expected);
         let levels: Vec<Option<String>> = sqlx::query_scalar("SELECT sandbox FROM tool_calls")
             .fetch_all(&app.database.pool(1))
             .await
@@ -106,13 +106,13 @@ async fn a_command_answers_with_its_output_and_its_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_is_cut_and_the_rest_is_counted() {
+async fn large_output_is_truncated_and_the_omitted_bytes_are_counted() {
     for (setting, _) in settings() {
-        let flood = calls("Bash", json!({ "command": "head -c 3000000 /dev/zero | tr '\\0' x" }));
-        let app = start(setting, replies(&[flood, says("Much.")])).await;
+        let round = calls("Bash", json!({ "command": "head -c 3000000 /dev/zero | tr '\\0' x" }));
+        let app = start(setting, replies(&[round, says("Much.")])).await;
         let session = app.session().await;
         session.ask("go").await;
-        let (text, is_error) = told(&session).await.remove(0);
+        let (text, is_error) = results(&session).await.remove(0);
         assert!(!is_error);
         let shown = "x".repeat(32 * 1024);
         let expected = format!(
@@ -133,11 +133,12 @@ async fn a_flood_is_cut_and_the_rest_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_its_deadline_a_command_is_gone_and_what_it_printed_is_told() {
+async fn a_command_that_times_out_is_killed_and_its_output_is_returned() {
     for (setting, level) in settings() {
-        let forever = forever(1, level);
-        let asks = calls("Bash", json!({ "command": sleeps(&forever), "timeout": 2000 }));
-        let app = start(setting, replies(&[asks, says("Too slow.")])).await;
+        let seconds = unique_seconds(1, level);
+        let round =
+            calls("Bash", json!({ "command": sleeping_command(&seconds), "timeout": 2000 }));
+        let app = start(setting, replies(&[round, says("Too slow.")])).await;
         let session = app.session().await;
         let started = Instant::now();
         session.ask("go").await;
@@ -146,10 +147,10 @@ async fn at_its_deadline_a_command_is_gone_and_what_it_printed_is_told() {
             "{:?}",
             started.elapsed()
         );
-        assert_eq!(sleepers(&forever), 0);
+        assert_eq!(sleepers(&seconds), 0);
         let expected = "the command was ended after 2000 ms, and all that it had started. It may \
                         have done a part of its work.\nstdout:\nbegun\nstderr:\n";
-        assert_eq!(told(&session).await, [failed(expected)]);
+        assert_eq!(results(&session).await, [failed(expected)]);
         let events = session.events().await;
         let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
         assert_eq!(result["error_type"], "TIMEOUT");
@@ -157,27 +158,31 @@ async fn at_its_deadline_a_command_is_gone_and_what_it_printed_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_run_takes_its_command_with_it() {
+async fn cancelling_a_run_kills_its_command() {
     for (setting, level) in settings() {
-        let forever = forever(2, level);
-        let asks = calls("Bash", json!({ "command": sleeps(&forever) }));
+        let seconds = unique_seconds(2, level);
+        let round = calls("Bash", json!({ "command": sleeping_command(&seconds) }));
         let script = json!({ "conversations": [
-            { "when": "go", "replies": [asks] },
+            { "when": "go", "replies": [round] },
             { "replies": [says("Still here.")] },
         ], "otherwise": "refuse" });
         let app = start(setting, script).await;
         let session = app.session().await;
         let run = session.post(json!({ "content": "go" })).await;
-        until("it did not begin", Duration::from_secs(20), || sleepers(&forever) >= 2).await;
+        wait_until("the command did not start", Duration::from_secs(20), || {
+            sleepers(&seconds) >= 2
+        })
+        .await;
         session.cancel(&run).await;
-        until("it goes on", Duration::from_secs(1), || sleepers(&forever) == 0).await;
+        wait_until("the command still runs", Duration::from_secs(1), || sleepers(&seconds) == 0)
+            .await;
         assert_eq!(session.settled(&run).await["status"], "cancelled");
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
     }
 }
 
-/// A service as a process of its own, which runs commands at this level.
-async fn served(program: &Path, folder: &Path, database: &TestDatabase, level: Level) -> Program {
+/// Starts a service in a process of its own, with this sandbox level.
+async fn serve(program: &Path, folder: &Path, database: &TestDatabase, level: Level) -> Program {
     let mut command = binary_at(program, &["serve", "--offline", "--bind", LOOPBACK]);
     command
         .args(["--bash", level.as_str(), "--default-tools", "Bash"])
@@ -189,9 +194,9 @@ async fn served(program: &Path, folder: &Path, database: &TestDatabase, level: L
     Program::serve(command).await
 }
 
-/// A message to a new session of a service, to be sent.
+/// A request that sends a message to a new session.
 async fn message(program: &Program) -> RequestBuilder {
-    // A second test of the same process finds it installed.
+    // Fails when another test of this process has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let sessions = format!("{}/v1/sessions", program.url);
@@ -201,31 +206,35 @@ async fn message(program: &Program) -> RequestBuilder {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_killed_leaves_no_process() {
+async fn a_killed_worker_leaves_no_process() {
     for (_, level) in settings() {
-        let forever = forever(3, level);
-        let asks = calls("Bash", json!({ "command": sleeps(&forever) }));
+        let seconds = unique_seconds(3, level);
+        let round = calls("Bash", json!({ "command": sleeping_command(&seconds) }));
         let (folder, database) = (data_dir(), database().await);
-        std::fs::write(folder.path().join("script.json"), replies(&[asks]).to_string()).unwrap();
-        let program = served(Path::new(PROGRAM), folder.path(), &database, level).await;
+        std::fs::write(folder.path().join("script.json"), replies(&[round]).to_string()).unwrap();
+        let program = serve(Path::new(PROGRAM), folder.path(), &database, level).await;
         let accepted = message(&program).await.send().await.unwrap();
         assert_eq!(accepted.status(), StatusCode::ACCEPTED);
-        until("it did not begin", Duration::from_secs(20), || sleepers(&forever) >= 2).await;
+        wait_until("the command did not start", Duration::from_secs(20), || {
+            sleepers(&seconds) >= 2
+        })
+        .await;
         program.end_by(rustix::process::Signal::KILL).await;
-        until("it goes on", Duration::from_secs(1), || sleepers(&forever) == 0).await;
+        wait_until("the command still runs", Duration::from_secs(1), || sleepers(&seconds) == 0)
+            .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_whose_program_was_replaced_runs_commands_all_the_same() {
+async fn a_service_runs_commands_after_its_executable_is_deleted() {
     for (_, level) in settings() {
         let (folder, database) = (data_dir(), database().await);
-        let asks = calls("Bash", json!({ "command": "echo here" }));
-        let script = replies(&[asks, says("{{results}}")]).to_string();
+        let round = calls("Bash", json!({ "command": "echo here" }));
+        let script = replies(&[round, says("{{results}}")]).to_string();
         std::fs::write(folder.path().join("script.json"), script).unwrap();
         let copy = folder.path().join("twostep");
         std::fs::copy(PROGRAM, &copy).unwrap();
-        let program = served(&copy, folder.path(), &database, level).await;
+        let program = serve(&copy, folder.path(), &database, level).await;
         std::fs::remove_file(&copy).unwrap();
         let run = message(&program).await.header("prefer", "wait=30").send().await;
         let run: Value = run.unwrap().json().await.unwrap();
@@ -235,31 +244,31 @@ async fn a_service_whose_program_was_replaced_runs_commands_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attack_by_the_model_gets_nothing_and_the_session_goes_on() {
+async fn attacks_by_commands_fail_and_the_session_still_works() {
     for (setting, level) in settings() {
         let outside = data_dir();
         let secret = outside.path().join("secret");
         std::fs::write(&secret, "CANARY").unwrap();
         let secret = secret.display();
-        let asks = commands(&[
+        let round = commands(&[
             json!({ "command": format!("cat {secret}") }),
             json!({ "command": format!("ln -s {secret} link && cat link") }),
             json!({ "command": format!("echo x > {secret}") }),
             json!({ "command": "tr '\\0' '\\n' < /proc/$PPID/environ; env | grep -c PATH" }),
             json!({ "command": "kill -9 -1; echo x > /dev/tcp/127.0.0.1/22" }),
         ]);
-        let app = start(setting, replies(&[asks, says("Nothing.")])).await;
+        let app = start(setting, replies(&[round, says("Nothing.")])).await;
         let session = app.session().await;
         assert_eq!(session.ask("go").await["output_text"], "Nothing.", "{level}");
-        let told = told(&session).await;
-        assert_eq!(told.iter().filter(|(_, is_error)| *is_error).count(), 4, "{told:?}");
-        assert!(!told.iter().any(|(text, _)| text.contains("CANARY")), "{told:?}");
+        let results = results(&session).await;
+        assert_eq!(results.iter().filter(|(_, is_error)| *is_error).count(), 4, "{results:?}");
+        assert!(!results.iter().any(|(text, _)| text.contains("CANARY")), "{results:?}");
         assert_eq!(std::fs::read_to_string(outside.path().join("secret")).unwrap(), "CANARY");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_operators_word_there_is_no_bash() {
+async fn bash_is_not_available_unless_the_operator_enables_it() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let tools: Value = app.get("/v1/tools").send().await.unwrap().json().await.unwrap();
     let names = tools["data"].as_array().unwrap().iter().map(|tool| tool["name"].clone());
@@ -271,7 +280,7 @@ async fn without_the_operators_word_there_is_no_bash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_level_in_force_is_told() {
+async fn the_sandbox_level_is_reported_and_the_tool_is_listed() {
     for (setting, level) in settings() {
         let app = start(setting, replies(&[says("Hello.")])).await;
         let ready: Value = app.get("/readyz").send().await.unwrap().json().await.unwrap();
@@ -279,13 +288,13 @@ async fn the_level_in_force_is_told() {
         let tools: Value = app.get("/v1/tools").send().await.unwrap().json().await.unwrap();
         let tools = tools["data"].as_array().unwrap();
         let bash = tools.iter().find(|tool| tool["name"] == "Bash").unwrap();
-        let told = json!([bash["class"], bash["timing"], bash["deadline_ms"], bash["parallel"]]);
-        assert_eq!(told, json!(["effect", "variable", 120_000, false]));
+        let fields = json!([bash["class"], bash["timing"], bash["deadline_ms"], bash["parallel"]]);
+        assert_eq!(fields, json!(["effect", "variable", 120_000, false]));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_basic_level_and_a_shared_workspace_do_not_start_together() {
+async fn serve_refuses_the_basic_level_with_a_shared_workspace() {
     let database = database().await;
     let mut command = binary(&["serve", "--offline", "--bind", LOOPBACK, "--bash", "basic"]);
     command.args(["--shared-workspace", "/tmp"]).env("DATABASE_URL", database.url());
@@ -296,14 +305,14 @@ async fn the_basic_level_and_a_shared_workspace_do_not_start_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_tells_what_there_is() {
+async fn doctor_sandbox_reports_the_levels_that_work() {
     let (status, stdout, _) = outcome(binary(&["doctor", "sandbox", "--json"])).await;
     let facts: Value = serde_json::from_str(&stdout).unwrap();
     let works: Vec<(&str, bool)> = facts["levels"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| (one["level"].as_str().unwrap(), one["works"] == true))
+        .map(|entry| (entry["level"].as_str().unwrap(), entry["works"] == true))
         .collect();
     for (_, level) in settings() {
         assert!(works.contains(&(level.as_str(), true)), "{stdout}");

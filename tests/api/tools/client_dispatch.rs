@@ -1,14 +1,14 @@
-//! Sessions whose tools are all run by the client.
+//! Sessions with `dispatch: client`: the client runs all tools.
 
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, asks, calls_as, pending, replies, says};
 
-fn manual() -> Value {
+fn client_runs_all_tools() -> Value {
     json!({ "tools": ["read_file", "write_file"], "dispatch": "client" })
 }
 
-fn two_calls() -> Value {
+fn script_of_two_calls() -> Value {
     replies(&[
         calls_as(&[
             ("toolu_1", "read_file", json!({ "path": "a.txt" })),
@@ -19,10 +19,10 @@ fn two_calls() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_manual_dispatch_the_client_gets_all_calls_and_nothing_runs_here() {
-    let app = TestApp::start(two_calls()).await;
+async fn with_client_dispatch_the_client_gets_all_calls_and_the_service_runs_no_tool() {
+    let app = TestApp::start(script_of_two_calls()).await;
     app.write_file("a.txt", "ours");
-    let session = app.session_with(manual()).await;
+    let session = app.session_with(client_runs_all_tools()).await;
     let read = session.read().await;
     assert_eq!(
         (&read["dispatch"], &read["client_tools"]),
@@ -33,7 +33,7 @@ async fn with_manual_dispatch_the_client_gets_all_calls_and_nothing_runs_here() 
         (&run["status"], pending(&run)),
         (&json!("requires_action"), vec!["toolu_1", "toolu_2"])
     );
-    // The client runs one, and refuses the other as it sees fit.
+    // The client runs the first call and refuses the second.
     let results = json!([
         { "tool_use_id": "toolu_1", "content": "theirs" },
         { "tool_use_id": "toolu_2", "content": "You may not write.", "is_error": true },
@@ -45,9 +45,9 @@ async fn with_manual_dispatch_the_client_gets_all_calls_and_nothing_runs_here() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_manual_dispatch_is_cancelled_in_the_middle_of_its_loop() {
-    let app = TestApp::start(two_calls()).await;
-    let session = app.session_with(manual()).await;
+async fn a_run_with_client_dispatch_is_cancelled_while_a_call_has_no_result() {
+    let app = TestApp::start(script_of_two_calls()).await;
+    let session = app.session_with(client_runs_all_tools()).await;
     let run = session.ask("Go on").await;
     let one = json!([{ "tool_use_id": "toolu_1", "content": "theirs" }]);
     session.accepted(session.submit_results(&one)).await;
@@ -55,15 +55,15 @@ async fn a_run_with_manual_dispatch_is_cancelled_in_the_middle_of_its_loop() {
     assert_eq!(session.settled(&run).await["status"], "cancelled");
     let history = session.history().await;
     let results = history[2]["message"]["content"].as_array().unwrap();
-    let told: Vec<&str> = results.iter().map(|it| it["content"].as_str().unwrap()).collect();
-    assert_eq!(told[0], "theirs", "what the client gave is kept");
-    assert!(told[1].starts_with("Cancelled: "), "{told:?}");
+    let contents: Vec<&str> = results.iter().map(|it| it["content"].as_str().unwrap()).collect();
+    assert_eq!(contents[0], "theirs", "the result of the client is kept");
+    assert!(contents[1].starts_with("Cancelled: "), "{contents:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_runs_the_tools_needs_no_approvals() {
-    let app = TestApp::start_with(two_calls(), asks()).await;
-    let session = app.session_with(manual()).await;
+async fn calls_that_the_client_runs_need_no_approval() {
+    let app = TestApp::start_with(script_of_two_calls(), asks()).await;
+    let session = app.session_with(client_runs_all_tools()).await;
     let run = session.ask("Go on").await;
     let awaits: Vec<&Value> =
         run["pending"].as_array().unwrap().iter().map(|call| &call["awaits"]).collect();

@@ -19,7 +19,7 @@ fn door() -> Value {
     })
 }
 
-/// What the model sees of the door.
+/// The definition of the tool that is sent to the model.
 fn definition() -> Value {
     let mut door = door();
     door.as_object_mut().unwrap().remove("client");
@@ -53,7 +53,7 @@ fn result(id: &str, content: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_comes_before_it_is_waited_for_is_told_so() {
+async fn an_answer_to_a_call_that_does_not_wait_yet_is_refused() {
     let script = replies(&[calls_as(&[
         ("toolu_1", "launch", json!({})),
         ("toolu_2", "open_door", json!({ "door": 1 })),
@@ -76,7 +76,7 @@ async fn an_answer_that_comes_before_it_is_waited_for_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_client_answers_its_calls_one_by_one() {
+async fn the_client_submits_results_one_by_one() {
     let app = TestApp::start_with(two_doors(), asks()).await;
     let session = app.session_with(with_door()).await;
     let read = session.read().await;
@@ -119,7 +119,7 @@ async fn the_client_answers_its_calls_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stands_behind_a_change_that_waits_for_the_client_waits_with_it() {
+async fn calls_after_a_change_that_waits_for_the_client_wait_too() {
     let script = replies(&[
         calls_as(&[
             ("toolu_1", "open_door", json!({ "door": 1 })),
@@ -140,14 +140,14 @@ async fn what_stands_behind_a_change_that_waits_for_the_client_waits_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_client_answers_its_calls_together_all_or_none() {
+async fn results_that_are_submitted_together_are_all_accepted_or_all_refused() {
     let app = TestApp::start_with(two_doors(), asks()).await;
     let session = app.session_with(with_door()).await;
     let run = session.ask("Open them").await;
     let (one, three) = (result("toolu_1", &json!("one")), result("toolu_3", &json!("three")));
     let events = session.events().await;
-    for stranger in ["toolu_2", "toolu_9", "", "a\u{0}b"] {
-        let results = json!([one, result(stranger, &json!("?")), three]);
+    for unknown in ["toolu_2", "toolu_9", "", "a\u{0}b"] {
+        let results = json!([one, result(unknown, &json!("?")), three]);
         let refused = session.submit_results(&results).send().await.unwrap();
         problem(refused, 404, "tool_call_not_found").await;
     }
@@ -160,7 +160,7 @@ async fn the_client_answers_its_calls_together_all_or_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_result_again_changes_nothing_and_another_is_refused() {
+async fn a_repeated_result_changes_nothing_and_a_different_one_is_refused() {
     let app = TestApp::start_with(one_door(), asks()).await;
     let session = app.session_with(with_door()).await;
     let run = session.ask("Open it").await;
@@ -171,26 +171,26 @@ async fn the_same_result_again_changes_nothing_and_another_is_refused() {
     let again = session.submit_results(&open).send().await.unwrap();
     assert_eq!(again.status(), 200);
     assert_eq!(again.headers()["idempotency-replayed"], "true");
-    // A text is the same as a block of it.
+    // A text and a text block with the same text are equal.
     let blocks = json!([{ "type": "text", "text": "open" }]);
     let blocks = json!([{ "tool_use_id": "toolu_1", "content": blocks, "is_error": true }]);
     assert_eq!(session.submit_results(&blocks).send().await.unwrap().status(), 200);
-    for other in [
+    for different in [
         json!([{ "tool_use_id": "toolu_1", "content": "open" }]),
         json!([{ "tool_use_id": "toolu_1", "content": "shut", "is_error": true }]),
         json!([{ "tool_use_id": "toolu_1" }]),
     ] {
-        let refused = session.submit_results(&other).send().await.unwrap();
+        let refused = session.submit_results(&different).send().await.unwrap();
         problem(refused, 409, "already_resolved").await;
     }
     assert_eq!(session.events().await, events);
-    let told = &session.history().await[2]["message"]["content"][0];
+    let stored = &session.history().await[2]["message"]["content"][0];
     let expected = json!({ "type": "tool_result", "tool_use_id": "toolu_1", "content": "open", "is_error": true });
-    assert_eq!(told, &expected);
+    assert_eq!(stored, &expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_who_answer_at_once_are_answered_alike_or_not_at_all() {
+async fn of_two_different_results_at_once_one_is_accepted() {
     let app = TestApp::start_with(one_door(), asks()).await;
     for pair in 0..20 {
         let session = app.session_with(with_door()).await;
@@ -200,31 +200,31 @@ async fn two_who_answer_at_once_are_answered_alike_or_not_at_all() {
         let (one, two) =
             tokio::join!(session.submit_results(&one).send(), session.submit_results(&two).send());
         let (one, two) = (one.unwrap().status().as_u16(), two.unwrap().status().as_u16());
-        let told = session.settled(&run).await["output_text"].clone();
+        let output = session.settled(&run).await["output_text"].clone();
         match (one, two) {
-            (202, 409) => assert_eq!(told, "It said: 1"),
-            (409, 202) => assert_eq!(told, "It said: 2"),
-            both => panic!("{both:?}"),
+            (202, 409) => assert_eq!(output, "It said: 1"),
+            (409, 202) => assert_eq!(output, "It said: 2"),
+            statuses => panic!("{statuses:?}"),
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_that_comes_too_late_is_refused() {
+async fn a_result_after_the_deadline_is_refused() {
     let app =
         TestApp::start_with(one_door(), asks_for_approval_within(Duration::from_millis(300))).await;
     let session = app.session_with(with_door()).await;
     let run = session.ask("Open it").await;
-    let told = session.settled(&run).await;
-    let told = told["output_text"].as_str().unwrap();
-    assert!(told.contains("The client gave no result in time."), "{told}");
+    let settled = session.settled(&run).await;
+    let output = settled["output_text"].as_str().unwrap();
+    assert!(output.contains("The client gave no result in time."), "{output}");
     let late =
         session.submit_results(&json!([result("toolu_1", &json!("open"))])).send().await.unwrap();
     problem(late, 410, "tool_result_expired").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_may_hold_an_image_which_events_only_name() {
+async fn a_result_with_an_image_is_stored_and_its_event_has_only_the_type_and_size() {
     let script =
         replies(&[calls_as(&[("toolu_1", "open_door", json!({ "door": 1 }))]), says("I see.")]);
     let app = TestApp::start_with(script, asks()).await;
@@ -234,29 +234,29 @@ async fn a_result_may_hold_an_image_which_events_only_name() {
     let results = json!([result("toolu_1", &blocks)]);
     session.accepted(session.submit_results(&results)).await;
     assert_eq!(session.settled(&run).await["output_text"], "I see.");
-    let told = &session.history().await[2]["message"]["content"][0]["content"];
-    assert_eq!(told, &blocks);
+    let stored = &session.history().await[2]["message"]["content"][0]["content"];
+    assert_eq!(stored, &blocks);
     let events = session.events().await;
-    let told = events.iter().find(|event| event["type"] == "user.custom_tool_result").unwrap();
+    let event = events.iter().find(|event| event["type"] == "user.custom_tool_result").unwrap();
     let expected = json!([{ "type": "text", "text": "A room:" }, { "type": "text", "text": "[image/png, 70 bytes]" }]);
-    assert_eq!((&told["content"], &told["custom_tool_use_id"]), (&expected, &json!("toolu_1")));
+    assert_eq!((&event["content"], &event["custom_tool_use_id"]), (&expected, &json!("toolu_1")));
     assert_eq!(session.submit_results(&results).send().await.unwrap().status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn characters_that_cannot_be_kept_are_replaced() {
+async fn characters_that_cannot_be_stored_are_replaced() {
     let app = TestApp::start_with(one_door(), asks()).await;
     let session = app.session_with(with_door()).await;
     let run = session.ask("Open it").await;
     let body = r#"{"results":[{"tool_use_id":"toolu_1","content":"a\u0000b\ud800c\ud83d\ude00"}]}"#;
     let post = app.post(&session.path("/tool_results")).header("content-type", "application/json");
     session.accepted(post.body(body)).await;
-    let told = "It said: a\u{fffd}b\u{fffd}c\u{1f600}";
-    assert_eq!(session.settled(&run).await["output_text"], told);
+    let expected = "It said: a\u{fffd}b\u{fffd}c\u{1f600}";
+    assert_eq!(session.settled(&run).await["output_text"], expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_may_bring_tools_for_its_run() {
+async fn a_message_may_define_tools_for_its_run() {
     let app = TestApp::start_with(
         json!({ "conversations": [
         { "when": "again", "replies": [calls_as(&[("toolu_9", "open_door", json!({}))])] },
@@ -287,8 +287,8 @@ async fn a_message_may_bring_tools_for_its_run() {
     session.settled(&run).await;
 }
 
-/// Definitions that do not fit, and where.
-fn bad_tools() -> Vec<(Value, &'static str)> {
+/// Invalid definitions of tools, each with the pointer of its error.
+fn invalid_tools() -> Vec<(Value, &'static str)> {
     let door = |change: fn(&mut Value)| {
         let mut door = door();
         change(&mut door);
@@ -325,10 +325,10 @@ fn bad_tools() -> Vec<(Value, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_that_do_not_fit_are_pointed_at() {
+async fn an_invalid_definition_of_a_tool_is_refused_with_a_pointer() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
-    for (tools, pointer) in bad_tools() {
+    for (tools, pointer) in invalid_tools() {
         let create = app.post("/v1/sessions").json(&json!({ "tools": tools }));
         assert_refused(&session, create, invalid(pointer)).await;
         let message = json!({ "content": "Hi", "tools": tools });
@@ -340,12 +340,12 @@ async fn tools_that_do_not_fit_are_pointed_at() {
     assert_refused(&session, create, invalid("/tools/1/name")).await;
     let message = session.message(&json!({ "content": "Hi", "tools": [clash] }));
     assert_refused(&session, message, invalid("/tools/0/name")).await;
-    let create = app.post("/v1/sessions").json(&json!({ "dispatch": "nobody" }));
+    let create = app.post("/v1/sessions").json(&json!({ "dispatch": "unknown" }));
     assert_refused(&session, create, invalid("/dispatch")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_that_do_not_fit_are_pointed_at() {
+async fn an_invalid_result_is_refused_with_a_pointer() {
     let app = TestApp::start_with(one_door(), asks()).await;
     let session = app.session_with(with_door()).await;
     let run = session.ask("Open it").await;

@@ -1,4 +1,4 @@
-//! Tools that need nothing but their input: thoughts, the time, the caller's name.
+//! Tools that need nothing but their input: `sequential_thinking`, `get_time`, `get_current_user`.
 
 use serde_json::{Value, json};
 
@@ -8,14 +8,14 @@ fn block(name: &str, input: &Value) -> Value {
     json!({ "type": "tool_use", "name": name, "input": input })
 }
 
-/// What the model reads of each call of the first round.
+/// `is_error` and content of each result of the first round.
 fn results(history: &[Value]) -> Vec<Value> {
     let blocks = history[2]["message"]["content"].as_array().unwrap();
     blocks.iter().map(|block| json!([block["is_error"], block["content"]])).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thoughts_are_returned_and_kept_in_their_order() {
+async fn thoughts_are_returned_in_the_order_of_the_calls() {
     let thought = |number: u32| {
         let input = json!({ "thought": format!("Step {number}"), "thought_number": number,
                             "total_thoughts": 3, "next_thought_needed": number < 4 });
@@ -26,18 +26,23 @@ async fn thoughts_are_returned_and_kept_in_their_order() {
     let app = TestApp::start(script).await;
     let session = app.session().await;
     assert_eq!(session.ask("Think").await["output_text"], "Thought through.");
-    let noted = |number: u32, total: u32, next: bool| {
+    let expected_result = |number: u32, total: u32, next: bool| {
         let text = format!(
             r#"{{"thought_number":{number},"total_thoughts":{total},"next_thought_needed":{next},"thought":"Step {number}"}}"#
         );
         json!([null, text])
     };
-    let expected = [noted(1, 3, true), noted(2, 3, true), noted(3, 3, true), noted(4, 4, false)];
+    let expected = [
+        expected_result(1, 3, true),
+        expected_result(2, 3, true),
+        expected_result(3, 3, true),
+        expected_result(4, 4, false),
+    ];
     assert_eq!(results(&session.history().await), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_zone_that_does_not_exist_is_told_to_the_model_and_the_run_completes() {
+async fn an_unknown_time_zone_is_an_error_result_and_the_run_completes() {
     let script =
         replies(&[calls("get_time", json!({ "timezone": "Mars/Base" })), says("No such zone.")]);
     let app = TestApp::start(script).await;
@@ -49,7 +54,7 @@ async fn a_time_zone_that_does_not_exist_is_told_to_the_model_and_the_run_comple
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_current_user_is_the_owner_of_the_session() {
+async fn get_current_user_returns_the_owner_of_the_session() {
     let script = replies(&[calls("get_current_user", json!({})), says("You are.")]);
     let app = TestApp::start(script).await;
     let session = app.session().await;

@@ -1,4 +1,4 @@
-//! Searching a table of the operator's.
+//! `search_records`, which searches a table of the operator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,8 +44,8 @@ async fn start(script: Value, table: &str, columns: Option<&[&str]>) -> TestApp 
     Box::pin(TestApp::on(script, setup, database, TempDir::new().unwrap())).await
 }
 
-/// What the model reads of each query, one a round.
-async fn found(queries: &[Value], columns: Option<&[&str]>) -> Vec<Value> {
+/// The results of these queries, one query per round.
+async fn search_results(queries: &[Value], columns: Option<&[&str]>) -> Vec<Value> {
     let mut script: Vec<Value> =
         queries.iter().map(|query| calls("search_records", query.clone())).collect();
     script.push(says("Found."));
@@ -58,59 +58,59 @@ async fn found(queries: &[Value], columns: Option<&[&str]>) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_have_all_words_in_any_column_and_every_character_means_itself() {
+async fn a_record_matches_all_words_in_any_columns_and_special_characters_are_literal() {
     let ada = r#"{"id":1,"full name":"Ada Lovelace","note":"100% sure"}"#;
     let queries = ["lovelace ADA", "100%", "_da", r"\", "'; DROP TABLE x; --"];
     let queries = queries.map(|query| json!({ "query": query }));
     let nothing = json!(r#"{"records":[],"more":false}"#);
     let one = json!(format!(r#"{{"records":[{ada}],"more":false}}"#));
     assert_eq!(
-        found(&queries, None).await,
+        search_results(&queries, None).await,
         [&one, &one, &nothing, &nothing, &nothing].map(Value::clone)
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_result_says_that_there_is_more() {
+async fn a_result_that_reaches_the_limit_says_that_there_are_more_records() {
     let queries = [json!({ "query": "ada", "limit": 1 })];
     let expected = r#"{"records":[{"full name":"Ada Lovelace"}],"more":true}"#;
-    assert_eq!(found(&queries, Some(&["full name"])).await, [json!(expected)]);
+    assert_eq!(search_results(&queries, Some(&["full name"])).await, [json!(expected)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_column_that_is_not_named_is_neither_searched_nor_shown() {
+async fn columns_that_are_not_configured_are_neither_searched_nor_returned() {
     let queries = [json!({ "query": "sure" })];
     let expected = r#"{"records":[],"more":false}"#;
-    assert_eq!(found(&queries, Some(&["id", "full name"])).await, [json!(expected)]);
+    assert_eq!(search_results(&queries, Some(&["id", "full name"])).await, [json!(expected)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_search_ends_in_the_database() {
+async fn cancelling_a_run_cancels_its_query_in_the_database() {
     let script = replies(&[calls("search_records", json!({ "query": "1" })), says("unused")]);
     let app = start(script, "shop.slow", None).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Search" })).await;
     let pool = app.database.pool(1);
-    let searching = async |expected: i64| {
+    let wait_for_searches = async |expected: i64| {
         let deadline = Instant::now() + Duration::from_secs(30);
-        let count = "SELECT count(*) FROM pg_stat_activity
+        let query = "SELECT count(*) FROM pg_stat_activity
                      WHERE datname = current_database() AND query LIKE '%FROM shop.slow%'
                        AND state = 'active' AND pid <> pg_backend_pid()";
         loop {
-            let found: i64 = sqlx::query_scalar(count).fetch_one(&pool).await.unwrap();
-            if found == expected {
+            let count: i64 = sqlx::query_scalar(query).fetch_one(&pool).await.unwrap();
+            if count == expected {
                 return;
             }
-            assert!(Instant::now() < deadline, "there are {found} searches, not {expected}");
+            assert!(Instant::now() < deadline, "{count} searches run instead of {expected}");
             sleep(Duration::from_millis(20)).await;
         }
     };
-    searching(1).await;
+    wait_for_searches(1).await;
     let started = Instant::now();
     session.cancel(&run).await;
     assert_eq!(session.settled(&run).await["status"], "cancelled");
-    searching(0).await;
-    // Long before its own time limit.
+    wait_for_searches(0).await;
+    // Long before the time limit of the search.
     assert!(
         started.elapsed() < machine::scaled(Duration::from_secs(5)),
         "took {:?}",
@@ -118,14 +118,14 @@ async fn a_cancelled_search_ends_in_the_database() {
     );
 }
 
-/// Why a table cannot be searched.
+/// The error of a check that refuses this table.
 async fn refusal(role: PgConnectOptions, table: &str, columns: Option<Vec<String>>) -> String {
     let records = Records::new(role, table.to_owned(), columns);
     records.check().await.unwrap_err().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_could_be_written_or_is_not_there_is_refused() {
+async fn a_writable_or_missing_table_and_an_unreadable_column_are_refused() {
     let database = tables().await;
     let writer = database.options();
     let role = writer.get_username().to_owned();

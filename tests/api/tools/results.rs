@@ -1,4 +1,4 @@
-//! Tool calls and their results: one message, every id once, whatever goes wrong.
+//! Results of tool calls: all in one message, exactly one per call, also after failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use twostep::tools::{Output, ToolContext, ToolError, Typed, TypedTool};
 
 use crate::support::{Setup, TestApp, calls, machine, replies, says};
 
-/// A tool that takes its time, panics or fails as asked, and counts its calls.
+/// A tool that sleeps, panics or fails as its input demands, and counts its calls.
 #[derive(Debug, Default)]
 struct Slow {
     calls: Arc<AtomicUsize>,
@@ -21,13 +21,13 @@ struct Slow {
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
 struct Input {
     name: String,
-    #[serde(default = "a_while")]
+    #[serde(default = "default_milliseconds")]
     milliseconds: u64,
     #[serde(default)]
-    manner: String,
+    outcome: String,
 }
 
-fn a_while() -> u64 {
+fn default_milliseconds() -> u64 {
     300
 }
 
@@ -41,9 +41,9 @@ impl TypedTool for Slow {
     async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(input.milliseconds)).await;
-        match input.manner.as_str() {
-            "panic" => panic!("as asked"),
-            "fail" => Err(ToolError::Failed("the well is dry".to_owned())),
+        match input.outcome.as_str() {
+            "panic" => panic!("as requested"),
+            "fail" => Err(ToolError::Failed("the source is empty".to_owned())),
             _ => Output::json(&json!({ "name": input.name, "milliseconds": input.milliseconds })),
         }
     }
@@ -55,7 +55,7 @@ fn with_slow() -> (Setup, Arc<AtomicUsize>) {
     (Setup { tools: vec![Arc::new(Typed(slow))], ..Setup::default() }, count)
 }
 
-fn many(inputs: &[Value]) -> Value {
+fn round_of_calls(inputs: &[Value]) -> Value {
     let blocks: Vec<Value> = inputs
         .iter()
         .map(|input| json!({ "type": "tool_use", "name": "slow", "input": input }))
@@ -64,32 +64,33 @@ fn many(inputs: &[Value]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parallel_calls_are_answered_in_one_message_in_the_order_of_the_calls() {
+async fn results_of_parallel_calls_are_in_one_message_in_the_order_of_the_calls() {
     let (setup, _) = with_slow();
     let inputs: Vec<Value> = (0..5_u64)
         .map(|n| json!({ "name": format!("n{n}"), "milliseconds": 50 * (5 - n) }))
         .collect();
-    let app = TestApp::start_with(replies(&[many(&inputs), says("All five.")]), setup).await;
+    let app =
+        TestApp::start_with(replies(&[round_of_calls(&inputs), says("All five.")]), setup).await;
     let session = app.session().await;
     assert_eq!(session.ask("Do five things").await["output_text"], "All five.");
     let history = session.history().await;
-    let asked = history[1]["message"]["content"].as_array().unwrap().clone();
-    let answered = history[2]["message"]["content"].as_array().unwrap().clone();
+    let calls = history[1]["message"]["content"].as_array().unwrap().clone();
+    let results = history[2]["message"]["content"].as_array().unwrap().clone();
     assert_eq!(history.len(), 4);
     assert_eq!(history[2]["type"], "user");
     let ids = |blocks: &[Value], key: &str| -> Vec<Value> {
         blocks.iter().map(|block| block[key].clone()).collect()
     };
-    assert_eq!(ids(&asked, "id"), ids(&answered, "tool_use_id"));
-    assert!(answered.iter().all(|block| block["type"] == "tool_result"));
-    assert_eq!(answered[0]["content"], r#"{"name":"n0","milliseconds":250}"#);
+    assert_eq!(ids(&calls, "id"), ids(&results, "tool_use_id"));
+    assert!(results.iter().all(|block| block["type"] == "tool_result"));
+    assert_eq!(results[0]["content"], r#"{"name":"n0","milliseconds":250}"#);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_reads_of_300_ms_take_less_than_500() {
+async fn three_parallel_calls_of_300_ms_take_less_than_500_ms() {
     let (setup, count) = with_slow();
     let inputs = ["a", "b", "c"].map(|name| json!({ "name": name }));
-    let app = TestApp::start_with(replies(&[many(&inputs), says("Done.")]), setup).await;
+    let app = TestApp::start_with(replies(&[round_of_calls(&inputs), says("Done.")]), setup).await;
     let session = app.session().await;
     let mut stream = session.stream("Read three things").await;
     stream.until("agent.tool_use").await;
@@ -105,16 +106,17 @@ async fn three_reads_of_300_ms_take_less_than_500() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_panics_or_hangs_fails_alone() {
+async fn a_tool_that_panics_or_hangs_does_not_affect_other_calls() {
     let (setup, _) = with_slow();
     let inputs = [
         json!({ "name": "a", "milliseconds": 1 }),
-        json!({ "name": "b", "milliseconds": 1, "manner": "panic" }),
+        json!({ "name": "b", "milliseconds": 1, "outcome": "panic" }),
         json!({ "name": "c", "milliseconds": 60_000 }),
-        json!({ "name": "d", "milliseconds": 1, "manner": "fail" }),
+        json!({ "name": "d", "milliseconds": 1, "outcome": "fail" }),
         json!({ "name": "e", "milliseconds": 1 }),
     ];
-    let app = TestApp::start_with(replies(&[many(&inputs), says("Two worked.")]), setup).await;
+    let app =
+        TestApp::start_with(replies(&[round_of_calls(&inputs), says("Two worked.")]), setup).await;
     let session = app.session().await;
     let run = session.ask("Do what you can").await;
     assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Two worked.")));
@@ -133,7 +135,7 @@ async fn a_tool_that_panics_or_hangs_fails_alone() {
             ok("a"),
             error("Error: slow stopped because of a defect of its own"),
             error("Error: slow timed out after 2 s"),
-            error("Error: the well is dry"),
+            error("Error: the source is empty"),
             ok("e"),
         ]
     );
@@ -141,7 +143,7 @@ async fn a_tool_that_panics_or_hangs_fails_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_tool_is_told_to_the_model_and_the_loop_goes_on() {
+async fn a_call_of_an_unknown_tool_is_an_error_result_and_the_run_continues() {
     let app = TestApp::start(replies(&[calls("x", json!({})), says("I have no x.")])).await;
     let session = app.session().await;
     assert_eq!(session.ask("Use x").await["output_text"], "I have no x.");
@@ -151,7 +153,7 @@ async fn an_unknown_tool_is_told_to_the_model_and_the_loop_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_input_that_does_not_fit_never_reaches_the_tool() {
+async fn an_invalid_input_never_reaches_the_tool() {
     let (setup, count) = with_slow();
     let broken = json!({ "content": [
         { "type": "tool_use", "name": "slow", "raw_input": "{\"name\": " },
@@ -163,7 +165,7 @@ async fn an_input_that_does_not_fit_never_reaches_the_tool() {
     assert_eq!(session.ask("Try").await["output_text"], "I give up.");
     let history = session.history().await;
     let texts =
-        [2, 4].map(|place: usize| history[place]["message"]["content"][0]["content"].clone());
+        [2, 4].map(|index: usize| history[index]["message"]["content"][0]["content"].clone());
     assert_eq!(
         texts,
         [
@@ -186,16 +188,16 @@ async fn an_omitted_field_reaches_the_tool_with_its_default() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_with_effects_run_in_their_order_between_the_reads() {
+async fn calls_with_effects_and_reads_run_in_order() {
     let block =
         |name: &str, input: Value| json!({ "type": "tool_use", "name": name, "input": input });
-    let asks = json!({ "content": [
+    let round = json!({ "content": [
         block("write_file", json!({ "path": "a.txt", "content": "first" })),
         block("read_file", json!({ "path": "a.txt" })),
         block("write_file", json!({ "path": "a.txt", "content": "second" })),
         block("read_file", json!({ "path": "a.txt" })),
     ]});
-    let app = TestApp::start(replies(&[asks, says("Written twice.")])).await;
+    let app = TestApp::start(replies(&[round, says("Written twice.")])).await;
     let session = app.session().await;
     assert_eq!(session.ask("Write twice").await["output_text"], "Written twice.");
     let results: Vec<Value> = session.history().await[2]["message"]["content"]
@@ -208,7 +210,7 @@ async fn calls_with_effects_run_in_their_order_between_the_reads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_nul_in_a_file_or_a_message_poisons_nothing() {
+async fn a_nul_in_a_message_is_refused_and_a_nul_in_a_file_breaks_nothing() {
     let script = replies(&[calls("read_file", json!({ "path": "nul.bin" })), says("Binary.")]);
     let app = TestApp::start(script).await;
     app.write_file("nul.bin", "a\0b");
@@ -220,12 +222,12 @@ async fn a_nul_in_a_file_or_a_message_poisons_nothing() {
     assert_eq!(session.ask("Again?").await["status"], "completed");
 }
 
-/// One round of a random conversation: how many calls, and of which manner.
+/// A random round: one to four calls that succeed or fail in different ways.
 fn round() -> impl Strategy<Value = Vec<Value>> {
     let call = prop_oneof![
         Just(("slow", json!({ "name": "x", "milliseconds": 0 }))),
-        Just(("slow", json!({ "name": "x", "milliseconds": 0, "manner": "fail" }))),
-        Just(("slow", json!({ "name": "x", "milliseconds": 0, "manner": "panic" }))),
+        Just(("slow", json!({ "name": "x", "milliseconds": 0, "outcome": "fail" }))),
+        Just(("slow", json!({ "name": "x", "milliseconds": 0, "outcome": "panic" }))),
         Just(("slow", json!({ "wrong": true }))),
         Just(("nowhere", json!({}))),
         Just(("write_file", json!({ "path": "w.txt", "content": "w" }))),
@@ -239,7 +241,7 @@ fn round() -> impl Strategy<Value = Vec<Value>> {
 }
 
 #[test]
-fn in_random_conversations_every_call_is_answered_once() {
+fn in_random_conversations_every_call_has_exactly_one_result() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let app = runtime.block_on(async {
         let (setup, _) = with_slow();
@@ -263,7 +265,8 @@ fn in_random_conversations_every_call_is_answered_once() {
             })
         })
         .unwrap();
-    // The simulator refused nothing, and the database's invariants say the rest.
+    // The simulator would refuse a request with a missing or duplicate result. The invariants check
+    // the rest.
     let broken = runtime.block_on(async {
         assert_eq!(app.simulator.refusals(), Vec::<String>::new());
         let broken = app.broken_invariants().await;

@@ -1,4 +1,4 @@
-//! Tools that ask the model: plain requests of the run that they work for.
+//! Sampling: tools that ask the model, with requests of the same run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,30 +12,30 @@ use crate::support::{Session, Setup, TestApp, asked, calls, calls_as, says};
 
 const KNIGHTFALL: &str = "1. Bane breaks Batman\n2. Batman 1993 crossover";
 
-/// A script in which questions of `paraphrase_query` get one reply, and messages these.
-fn script(to_questions: &Value, replies: &[Value]) -> Value {
+/// A script with one reply to the questions of `paraphrase_query` and `replies` to messages.
+fn script(reply_to_question: &Value, replies: &[Value]) -> Value {
     json!({ "conversations": [
-        { "when": "<query>", "replies": [to_questions] },
+        { "when": "<query>", "replies": [reply_to_question] },
         { "replies": replies },
     ], "otherwise": "refuse" })
 }
 
-fn paraphrases(query: &str) -> Value {
+fn call_paraphrase_query(query: &str) -> Value {
     calls("paraphrase_query", json!({ "query": query }))
 }
 
-fn used(input: i64, output: i64) -> Value {
+fn usage(input: i64, output: i64) -> Value {
     json!({ "input_tokens": input, "output_tokens": output })
 }
 
-/// The requests of a run, as they are listed.
+/// The model requests of a run, as the API lists them.
 async fn requests(session: &Session<'_>, run: &Value) -> Vec<Value> {
     let path = session.path(&format!("/runs/{}/requests", run["id"].as_str().unwrap()));
     let page: Value = session.app.get(&path).send().await.unwrap().json().await.unwrap();
     page["data"].as_array().unwrap().clone()
 }
 
-/// What the model read of the calls of the first round.
+/// `is_error` and content of each result of the first round.
 async fn results(session: &Session<'_>) -> Vec<Value> {
     let history = session.history().await;
     let blocks = history[2]["message"]["content"].as_array().unwrap();
@@ -43,21 +43,21 @@ async fn results(session: &Session<'_>) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_is_one_text_without_tools_and_its_usage_is_the_runs() {
-    let (mut asks, mut said, mut answers) =
-        (paraphrases("Batman Knightfall"), says(KNIGHTFALL), says("Here it is."));
-    asks["usage"] = used(100, 10);
-    said["usage"] = used(40, 20);
-    answers["usage"] = used(200, 5);
+async fn a_question_is_a_request_of_one_text_whose_usage_counts_for_the_run() {
+    let (mut call, mut reply, mut answer) =
+        (call_paraphrase_query("Batman Knightfall"), says(KNIGHTFALL), says("Here it is."));
+    call["usage"] = usage(100, 10);
+    reply["usage"] = usage(40, 20);
+    answer["usage"] = usage(200, 5);
     let price = Price { input: 1_000_000, output: 3_000_000, ..Price::default() };
     let prices = [("simulator".to_owned(), price)].into();
     let setup = Setup { prices, ..Setup::default() };
-    let app = TestApp::start_with(script(&said, &[asks, answers]), setup).await;
+    let app = TestApp::start_with(script(&reply, &[call, answer]), setup).await;
     let session = app.session().await;
     let run = session.ask("Find Knightfall").await;
     assert_eq!(run["output_text"], "Here it is.");
-    let found = r#"{"query":"Batman Knightfall","paraphrases":["Bane breaks Batman","Batman 1993 crossover"]}"#;
-    assert_eq!(results(&session).await, [json!([null, found])]);
+    let expected = r#"{"query":"Batman Knightfall","paraphrases":["Bane breaks Batman","Batman 1993 crossover"]}"#;
+    assert_eq!(results(&session).await, [json!([null, expected])]);
 
     let question = app.upstream().body(1);
     let members: Vec<&String> = question.as_object().unwrap().keys().collect();
@@ -71,7 +71,7 @@ async fn a_question_is_one_text_without_tools_and_its_usage_is_the_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_is_on_view_among_the_requests_and_in_the_stream() {
+async fn a_question_is_listed_among_the_requests_and_has_events() {
     let call = calls_as(&[("toolu_1", "paraphrase_query", json!({ "query": "Batman" }))]);
     let app = TestApp::start(script(&says(KNIGHTFALL), &[call, says("Done.")])).await;
     let session = app.session().await;
@@ -88,40 +88,43 @@ async fn a_question_is_on_view_among_the_requests_and_in_the_stream() {
 
     let events = session.events().await;
     let starts = events.iter().filter(|event| event["type"] == "span.model_request_start");
-    let askers: Vec<&Value> = starts.map(|event| &event["tool_use_id"]).collect();
-    assert_eq!(askers, [&Value::Null, &json!("toolu_1"), &Value::Null]);
+    let tool_use_ids: Vec<&Value> = starts.map(|event| &event["tool_use_id"]).collect();
+    assert_eq!(tool_use_ids, [&Value::Null, &json!("toolu_1"), &Value::Null]);
     let count = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
     assert_eq!((count("span.model_request_end"), count("agent.message")), (3, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_of_one_round_ask_one_after_the_other_and_each_reads_its_own_answer() {
+async fn calls_of_one_round_ask_in_sequence_and_each_gets_its_own_answer() {
     let query = |query: &str| json!({ "query": query });
     let both = calls_as(&[
         ("toolu_1", "paraphrase_query", query("first")),
         ("toolu_2", "paraphrase_query", query("second")),
     ]);
-    let said =
+    let reply =
         |text: &str| json!({ "content": [{ "type": "text", "text": text }], "delay_ms": 50 });
     let script = json!({ "conversations": [
-        { "when": "<query>\nfirst", "replies": [said("one")] },
-        { "when": "<query>\nsecond", "replies": [said("two")] },
+        { "when": "<query>\nfirst", "replies": [reply("one")] },
+        { "when": "<query>\nsecond", "replies": [reply("two")] },
         { "replies": [both, says("Done.")] },
     ], "otherwise": "refuse" });
     let app = TestApp::start(script).await;
     let session = app.session().await;
     assert_eq!(session.ask("Find both").await["output_text"], "Done.");
     let result =
-        |query, said| json!([null, format!(r#"{{"query":"{query}","paraphrases":["{said}"]}}"#)]);
+        |query, text| json!([null, format!(r#"{{"query":"{query}","paraphrases":["{text}"]}}"#)]);
     assert_eq!(results(&session).await, [result("first", "one"), result("second", "two")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_that_the_model_refuses_is_a_result_that_says_so() {
+async fn a_question_that_the_model_refuses_is_an_error_result() {
     let refused = json!({ "status": 400, "error": { "type": "invalid_request_error", "message": "not today" } });
     let declined = json!({ "content": [], "stop_reason": "refusal" });
-    let app =
-        TestApp::start(script(&refused, &[paraphrases("Batman"), says("Without, then.")])).await;
+    let app = TestApp::start(script(
+        &refused,
+        &[call_paraphrase_query("Batman"), says("Without, then.")],
+    ))
+    .await;
     let session = app.session().await;
     let run = session.ask("Find Knightfall").await;
     assert_eq!(json!([run["status"], run["output_text"]]), json!(["completed", "Without, then."]));
@@ -131,7 +134,10 @@ async fn a_question_that_the_model_refuses_is_a_result_that_says_so() {
     let failed = &requests(&session, &run).await[1];
     assert_eq!((&failed["stop_reason"], failed["error"].is_object()), (&Value::Null, true));
     let app = app
-        .restarted_after_refusals(script(&declined, &[paraphrases("Batman"), says("Without.")]))
+        .restarted_after_refusals(script(
+            &declined,
+            &[call_paraphrase_query("Batman"), says("Without.")],
+        ))
         .await;
     let session = app.session().await;
     assert_eq!(session.ask("Find it again").await["output_text"], "Without.");
@@ -140,10 +146,11 @@ async fn a_question_that_the_model_refuses_is_a_result_that_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_ends_with_its_run() {
+async fn cancelling_a_run_cancels_its_question() {
     let mut silent = says("Never.");
     silent["delay_ms"] = 20_000.into();
-    let app = TestApp::start(script(&silent, &[paraphrases("Batman"), says("Unsaid.")])).await;
+    let app =
+        TestApp::start(script(&silent, &[call_paraphrase_query("Batman"), says("Unsaid.")])).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Find Knightfall" })).await;
     asked(&app, 2).await;
@@ -156,52 +163,52 @@ async fn a_question_ends_with_its_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_tools_ask_counts_towards_the_limits_of_the_run_whoever_drives_it() {
-    let mut said = says(KNIGHTFALL);
-    said["usage"] = used(400, 100);
-    let mut asks = paraphrases("Batman");
-    asks["usage"] = used(10, 10);
+async fn usage_of_questions_counts_towards_the_limits_of_the_run() {
+    let mut reply = says(KNIGHTFALL);
+    reply["usage"] = usage(400, 100);
+    let mut call = call_paraphrase_query("Batman");
+    call["usage"] = usage(10, 10);
     let mut more = calls("get_time", json!({}));
     more["when_forbidden"] = "Enough.".into();
-    let app = TestApp::start(script(&said, &[asks, more])).await;
+    let app = TestApp::start(script(&reply, &[call, more])).await;
     let session = app.session().await;
     let message = json!({ "content": "Find Knightfall", "limits": { "tokens": 500 } });
     let run = session.ask_with(message).await;
     assert_eq!(json!([run["limited_by"], run["output_text"]]), json!(["tokens", "Enough."]));
 }
 
-/// A tool that gives up before the model has answered.
+/// A tool that gives up before the model answers.
 #[derive(Debug)]
-struct Hasty;
+struct Impatient;
 
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
-struct Nothing {}
+struct NoInput {}
 
-impl TypedTool for Hasty {
-    const NAME: &'static str = "hasty";
+impl TypedTool for Impatient {
+    const NAME: &'static str = "impatient";
     const DESCRIPTION: &'static str = "Asks, and does not wait.";
     const CLASS: ToolClass = ToolClass::Effect;
     const TIMING: ToolTiming = ToolTiming::Variable;
-    type Input = Nothing;
+    type Input = NoInput;
 
-    async fn run(&self, context: &ToolContext, _input: Nothing) -> Result<Output, ToolError> {
-        let asking = context.ask_model(Some("Be slow."), "Take your time.".to_owned(), 50);
-        match tokio::time::timeout(Duration::from_millis(500), asking).await {
-            Ok(said) => said.map(Output::from),
+    async fn run(&self, context: &ToolContext, _input: NoInput) -> Result<Output, ToolError> {
+        let question = context.ask_model(Some("Be slow."), "Take your time.".to_owned(), 50);
+        match tokio::time::timeout(Duration::from_millis(500), question).await {
+            Ok(answer) => answer.map(Output::from),
             Err(_) => Ok(Output::from("gave up".to_owned())),
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_waits_no_longer_ends_its_question_and_the_run_goes_on() {
+async fn a_tool_that_stops_waiting_cancels_its_question_and_the_run_continues() {
     let mut silent = says("Never.");
     silent["delay_ms"] = 20_000.into();
     let script = json!({ "conversations": [
         { "when": "Take your time.", "replies": [silent] },
-        { "replies": [calls("hasty", json!({})), says("Done.")] },
+        { "replies": [calls("impatient", json!({})), says("Done.")] },
     ], "otherwise": "refuse" });
-    let setup = Setup { tools: vec![Arc::new(Typed(Hasty))], ..Setup::default() };
+    let setup = Setup { tools: vec![Arc::new(Typed(Impatient))], ..Setup::default() };
     let app = TestApp::start_with(script, setup).await;
     let session = app.session().await;
     let run = session.ask("Go").await;

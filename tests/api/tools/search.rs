@@ -1,17 +1,17 @@
-//! Glob and Grep, asked for by the model.
+//! `Glob` and `Grep`, called by the model.
 
 use serde_json::{Value, json};
 
 use crate::support::{Session, TestApp, calls, replies, says};
 
-/// The result of the call of some round: whether it failed, and what the model reads.
+/// The result of the only call of a round: whether it failed, and the text for the model.
 async fn result(session: &Session<'_>, round: usize) -> (bool, String) {
     let block = session.history().await[2 * round]["message"]["content"][0].clone();
     (block["is_error"] == true, block["content"].as_str().unwrap().to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn glob_finds_files_the_newest_first_and_only_in_the_workspace() {
+async fn glob_lists_files_of_the_workspace_only_and_the_newest_first() {
     let glob =
         |pattern: &str, path: &str| calls("Glob", json!({ "pattern": pattern, "path": path }));
     let script = replies(&[glob("**/*.rs", "."), glob("*", "/etc"), says("Two files.")]);
@@ -30,7 +30,7 @@ async fn glob_finds_files_the_newest_first_and_only_in_the_workspace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grep_finds_lines_and_a_bad_pattern_is_told_to_the_model() {
+async fn grep_finds_lines_and_an_invalid_pattern_is_an_error_result() {
     let grep = |input: Value| calls("Grep", input);
     let script = replies(&[
         grep(json!({ "pattern": "fn \\w+", "glob": "*.rs", "output_mode": "content", "-A": 1 })),

@@ -1,21 +1,21 @@
-//! Tools that run on the model's side.
+//! Server tools, which run on the servers of the model's provider.
 
 use serde_json::{Value, json};
 use twostep::service::ModelRules;
 
 use crate::support::{Setup, TestApp, assert_refused, invalid, replies, says};
 
-/// A service whose operator lets sessions search and run code on the model's side.
+/// A service whose operator allows two server tools: web search and code execution.
 async fn app() -> TestApp {
     let server_tools =
-        ["web_search_20250305", "code_execution"].map(|word| word.parse().unwrap()).into();
+        ["web_search_20250305", "code_execution"].map(|name| name.parse().unwrap()).into();
     let model_rules = ModelRules { server_tools, ..ModelRules::default() };
     let script = replies(&[says("Yes.")]);
     TestApp::start_with(script, Setup { model_rules, ..Setup::default() }).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_names_them_like_other_tools_and_they_are_sent_behind_ours() {
+async fn a_session_names_server_tools_like_other_tools_and_they_are_sent_after_built_in_tools() {
     let app = app().await;
     let client =
         json!({ "name": "open_door", "client": true, "input_schema": { "type": "object" } });
@@ -41,7 +41,7 @@ async fn a_session_names_them_like_other_tools_and_they_are_sent_behind_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_runs_all_tools_does_not_run_those_of_the_models_side() {
+async fn a_client_that_runs_all_tools_does_not_run_server_tools() {
     let app = app().await;
     let body = json!({ "tools": ["get_time", "web_search"], "dispatch": "client" });
     let shown = app.session_with(body).await.read().await;
@@ -50,7 +50,7 @@ async fn a_client_that_runs_all_tools_does_not_run_those_of_the_models_side() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_operator_does_not_have_and_options_that_do_not_fit_are_pointed_at() {
+async fn unavailable_server_tools_and_invalid_options_are_refused_with_a_pointer() {
     let app = app().await;
     let session = app.session().await;
     let search = |options: Value| json!({ "name": "web_search", "options": options });

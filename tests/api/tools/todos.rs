@@ -1,4 +1,4 @@
-//! The list that the model keeps of its work.
+//! The todo list of a session, which the model writes.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn writes(todos: &[Value]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_that_the_model_keeps_can_be_read_and_watched() {
+async fn the_todo_list_can_be_read_and_every_change_is_an_event() {
     let first = [todo("a", "in_progress"), todo("b", "pending")];
     let second = [todo("b", "in_progress"), todo("a", "completed")];
     let script = replies(&[writes(&first), writes(&second), says("Done.")]);
@@ -32,18 +32,18 @@ async fn the_list_that_the_model_keeps_can_be_read_and_watched() {
     assert_eq!(todos().await, json!({ "todos": second }));
 
     let events = session.events().await;
-    let told: Vec<&Value> = events
+    let published: Vec<&Value> = events
         .iter()
         .filter(|event| event["type"] == "session.todos")
         .map(|event| &event["todos"])
         .collect();
-    assert_eq!(told, [&json!(first), &json!(second)]);
+    assert_eq!(published, [&json!(first), &json!(second)]);
     let history = session.history().await;
     assert_eq!(history[2]["message"]["content"][0]["content"], MODIFIED);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_with_an_unknown_status_is_refused_and_the_old_one_stays() {
+async fn a_todo_list_with_an_unknown_status_is_refused_and_the_previous_list_stays() {
     let old = [todo("a", "pending")];
     let script = replies(&[writes(&old), writes(&[todo("a", "begun")]), says("{{result.0}}")]);
     let app = TestApp::start(script).await;
@@ -58,7 +58,7 @@ async fn a_list_with_an_unknown_status_is_refused_and_the_old_one_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_does_not_exist_has_no_list() {
+async fn the_todo_list_of_a_session_that_does_not_exist_is_not_found() {
     let app = TestApp::start(replies(&[])).await;
     let response = app.get("/v1/sessions/ses_1/todos").send().await.unwrap();
     problem(response, 404, "session_not_found").await;

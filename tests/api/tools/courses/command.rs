@@ -1,4 +1,4 @@
-//! `twostep catalog`, as an operator uses it.
+//! The command `twostep catalog`.
 
 use std::fs;
 use std::path::Path;
@@ -17,14 +17,14 @@ fn command(database: &TestDatabase, args: &[&str]) -> Command {
     command
 }
 
-/// Runs `twostep catalog` with these arguments, and gives what it prints.
+/// Runs `twostep catalog` with these arguments and returns its output.
 async fn catalog(database: &TestDatabase, args: &[&str]) -> String {
     let (status, stdout, stderr) = outcome(command(database, args)).await;
     assert_eq!(status, Some(0), "{args:?}: {stderr}");
     stdout
 }
 
-/// What it says when it does nothing.
+/// The error message of `twostep catalog` with these arguments.
 async fn refused(database: &TestDatabase, args: &[&str]) -> String {
     let (status, stdout, stderr) = outcome(command(database, args)).await;
     assert_eq!((status, &*stdout), (Some(1), ""), "{args:?}: {stderr}");
@@ -37,13 +37,13 @@ fn write(folder: &TempDir, name: &str, text: impl AsRef<[u8]>) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A document that a real program has made.
+/// A PDF file of the fixtures, written by a common program.
 fn document(name: &str) -> Vec<u8> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pdf");
     fs::read(folder.join(name)).unwrap()
 }
 
-/// The courses that are listed, without the times.
+/// The listed courses, without the times.
 async fn listed(database: &TestDatabase, args: &[&str]) -> Vec<Value> {
     let lines = catalog(database, &[&["list", "--json"], args].concat()).await;
     let course = |line: &str| {
@@ -54,14 +54,14 @@ async fn listed(database: &TestDatabase, args: &[&str]) -> Vec<Value> {
     lines.lines().map(course).collect()
 }
 
-/// What a passage of a course says.
+/// The texts of all stored passages.
 async fn passages(database: &TestDatabase) -> Vec<String> {
     let texts = "SELECT text FROM chunks ORDER BY course_id, n";
     sqlx::query_scalar(texts).fetch_all(&database.pool(1)).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_become_courses_that_are_listed_and_removed() {
+async fn files_are_imported_as_courses_that_can_be_listed_and_removed() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let plain = write(&folder, "computer use.txt", COMPUTER_USE);
     let markdown = write(&folder, "cooking.md", "# Cooking\n## Soup\nBoil water.\n## Bread\nBake.");
@@ -76,15 +76,15 @@ async fn files_become_courses_that_are_listed_and_removed() {
     assert_eq!(rows[0], ["LESSONS", "PASSAGES", "IMPORTED", "TITLE"]);
     assert_eq!((&rows[2][..2], rows[2][3]), (&["2", "2"][..], "Cooking"));
 
-    let said = refused(&database, &["rm", "cookin"]).await;
-    assert_eq!(said, "twostep: course \"cookin\" does not exist; did you mean \"Cooking\"?\n");
+    let error = refused(&database, &["rm", "cookin"]).await;
+    assert_eq!(error, "twostep: course \"cookin\" does not exist; did you mean \"Cooking\"?\n");
     assert_eq!(catalog(&database, &["rm", "Cooking"]).await, "");
     assert_eq!(listed(&database, &[]).await, [computer_use]);
     assert_eq!(passages(&database).await.len(), 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pdf_becomes_a_course_by_its_lines() {
+async fn a_pdf_is_imported_by_its_lines() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let path = write(&folder, "cooking.pdf", document("course.pdf"));
     let printed = catalog(&database, &["import", &path]).await;
@@ -99,7 +99,7 @@ async fn a_pdf_becomes_a_course_by_its_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_course_that_is_imported_again_takes_the_place_of_the_one_before() {
+async fn a_course_that_is_imported_again_replaces_the_stored_course() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let path = write(&folder, "mcp.txt", MCP);
     catalog(&database, &["import", &path]).await;
@@ -123,16 +123,16 @@ async fn courses_belong_to_a_tenant() {
     assert_eq!(listed(&database, &["--tenant", "acme"]).await, theirs);
     refused(&database, &["rm", "MCP: Apps with Context"]).await;
     assert_eq!(listed(&database, &["--tenant", "acme"]).await, theirs);
-    let said = refused(&database, &["import", "--tenant", "nobody", &path]).await;
-    assert_eq!(said, "twostep: tenant \"nobody\" does not exist\n");
+    let error = refused(&database, &["import", "--tenant", "unknown", &path]).await;
+    assert_eq!(error, "twostep: tenant \"unknown\" does not exist\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_no_course_is_named_and_nothing_is_imported() {
+async fn an_invalid_file_is_named_and_nothing_is_imported() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let good = write(&folder, "good.txt", MCP);
     let missing = folder.path().join("missing.txt").to_str().unwrap().to_owned();
-    let no_course = |path: &str, why: &str| format!("twostep: {path} cannot be imported: {why}\n");
+    let message = |path: &str, why: &str| format!("twostep: {path} cannot be imported: {why}\n");
     for (bad, why) in [
         (
             write(&folder, "untitled.txt", "Hello"),
@@ -164,12 +164,12 @@ async fn a_file_that_is_no_course_is_named_and_nothing_is_imported() {
         ),
         (missing, "No such file or directory (os error 2)"),
     ] {
-        let said = refused(&database, &["import", &good, &bad]).await;
-        assert_eq!(said, no_course(&bad, why));
+        let error = refused(&database, &["import", &good, &bad]).await;
+        assert_eq!(error, message(&bad, why));
     }
     let again = write(&folder, "again.txt", MCP);
-    let said = refused(&database, &["import", &good, &again]).await;
-    assert_eq!(said, "twostep: two files have the course \"MCP: Apps with Context\"\n");
+    let error = refused(&database, &["import", &good, &again]).await;
+    assert_eq!(error, "twostep: two files have the course \"MCP: Apps with Context\"\n");
     assert_eq!(listed(&database, &[]).await, Vec::<Value>::new());
 }
 
@@ -187,25 +187,27 @@ async fn an_import_that_breaks_off_leaves_the_course_as_it_was() {
     sqlx::raw_sql(stops).execute(&database.pool(1)).await.unwrap();
     let new = "Course Title: MCP: Apps with Context\nLesson 6: New\nNew.\nLesson 7: Last\nLast.";
     write(&folder, "mcp.txt", new);
-    let said = refused(&database, &["import", &path]).await;
-    assert!(said.starts_with("twostep: the course \"MCP: Apps with Context\" could not be stored"));
+    let error = refused(&database, &["import", &path]).await;
+    assert!(
+        error.starts_with("twostep: the course \"MCP: Apps with Context\" could not be stored")
+    );
     assert_eq!(passages(&database).await, before);
     assert_eq!(listed(&database, &[]).await, [json!(["MCP: Apps with Context", 2, 2])]);
 }
 
-/// So many that another one is refused; one that is there may still be replaced.
+/// At the limit, another course is refused, but a stored course may be replaced.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_has_so_many_courses_and_no_more() {
+async fn the_number_of_courses_of_a_tenant_is_limited() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let fill = "INSERT INTO courses (id, tenant_id, title)
                 SELECT gen_random_uuid(), $1, 'Course ' || n FROM generate_series(1, 10000) n";
     let owner = TenantId::DEFAULT.as_uuid();
     sqlx::query(fill).bind(owner).execute(&database.pool(1)).await.unwrap();
     let path = write(&folder, "mcp.txt", MCP);
-    let said = refused(&database, &["import", &path]).await;
+    let error = refused(&database, &["import", &path]).await;
     let full = "the course \"MCP: Apps with Context\" could not be stored: there are 10000 courses \
                 already\n";
-    assert_eq!(said, format!("twostep: {full}"));
+    assert_eq!(error, format!("twostep: {full}"));
     write(&folder, "mcp.txt", "Course Title: Course 7\nNow with text.");
     assert_eq!(catalog(&database, &["import", &path]).await, "Course 7  0 lessons, 1 passages\n");
 }

@@ -1,4 +1,4 @@
-//! Courses: how they get here, how they are found, and what answers say of them.
+//! Courses: import, search, and the sources of an answer.
 
 mod command;
 mod lookup_tools;
@@ -12,7 +12,7 @@ use twostep::store::courses::replace;
 
 use crate::support::{Session, Setup, TestApp, TestDatabase, database};
 
-/// A course whose fourth lesson is about what another course is about.
+/// A course whose fourth lesson has the same topic as [`MCP`].
 const COMPUTER_USE: &str = "Course Title: Building Towards Computer Use
 Course Link: https://example.com/computer-use
 Course Instructor: Ada Lovelace
@@ -27,7 +27,7 @@ Lesson Link: https://example.com/computer-use/4
 The machine asks for what it wants done.
 ";
 
-/// The other course.
+/// A course whose fifth lesson has the same topic as lesson 4 of [`COMPUTER_USE`].
 const MCP: &str = "Course Title: MCP: Apps with Context
 Course Link: https://example.com/mcp
 Lesson 5: Servers
@@ -36,8 +36,8 @@ Lesson 6: Prompts
 Prompts are templates.
 ";
 
-/// Stores a course as an import does.
-async fn put(database: &TestDatabase, tenant: TenantId, text: &str) {
+/// Stores a course like an import.
+async fn store_course(database: &TestDatabase, tenant: TenantId, text: &str) {
     let course = Course::read(text, Form::Text).unwrap();
     let passages = course.passages().unwrap();
     let mut conn = database.pool(1).acquire().await.unwrap();
@@ -48,14 +48,14 @@ async fn put(database: &TestDatabase, tenant: TenantId, text: &str) {
 async fn start(script: Value) -> TestApp {
     let database = database().await;
     for text in [COMPUTER_USE, MCP] {
-        put(&database, TenantId::DEFAULT, text).await;
+        store_course(&database, TenantId::DEFAULT, text).await;
     }
     let folder = tempfile::TempDir::new().unwrap();
     // Boxed, because it is large.
     Box::pin(TestApp::on(script, Setup::default(), database, folder)).await
 }
 
-/// What the model read of each call.
+/// The contents of all results of a session.
 async fn results(session: &Session<'_>) -> Vec<Value> {
     let history = session.history().await;
     let blocks = history.iter().flat_map(|item| item["message"]["content"].as_array().unwrap());
@@ -63,8 +63,8 @@ async fn results(session: &Session<'_>) -> Vec<Value> {
     results.map(|block| block["content"].clone()).collect()
 }
 
-/// A result that is JSON.
-fn read(result: &Value) -> Value {
+/// Parses a result that is JSON.
+fn parsed(result: &Value) -> Value {
     serde_json::from_str(result.as_str().unwrap()).unwrap()
 }
 

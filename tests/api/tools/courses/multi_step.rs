@@ -1,11 +1,12 @@
-//! "Search for a course that discusses the same topic as lesson 4 of course X."
+//! Questions that need two calls, such as: "Search for a course that discusses the same topic as
+//! lesson 4 of course X."
 
 use serde_json::{Value, json};
 
-use super::{read, results, source, start};
+use super::{parsed, results, source, start};
 use crate::support::{TestApp, calls, calls_as, replies, says};
 
-/// What agents of this kind are told.
+/// A typical system prompt of an agent for course materials.
 const SYSTEM: &str = "You are an AI assistant specialized in course materials with access to \
 comprehensive tools.
 
@@ -47,8 +48,8 @@ fn search() -> Value {
     calls_as(&[("toolu_2", "search_course_content", query)])
 }
 
-/// What the run says of its calls, and of what it rests on.
-fn rests_on(run: &Value) -> [Value; 3] {
+/// The members of a run that describe its calls and the sources of its answer.
+fn calls_and_sources(run: &Value) -> [Value; 3] {
     ["limited", "tool_log", "sources"].map(|member| run[member].clone())
 }
 
@@ -57,7 +58,7 @@ fn log() -> Value {
     json!([call("toolu_1", "get_course_outline"), call("toolu_2", "search_course_content")])
 }
 
-/// The outline's course, then the lessons of the passages, the best one first.
+/// The course of the outline, then the lessons of the passages, the best match first.
 fn sources() -> Value {
     json!([
         source("Building Towards Computer Use", "https://example.com/computer-use"),
@@ -75,13 +76,13 @@ async fn the_fourth_lesson_of_one_course_leads_to_another_course() {
     let session = app.session_with(session()).await;
     let run = session.ask(QUESTION).await;
     assert_eq!(run["output_text"], ANSWER);
-    // Two rounds are all it has, so the answer is asked for without tools.
-    assert_eq!(rests_on(&run), [json!(true), log(), sources()]);
+    // The run is limited to two rounds, so its last request forbids tools.
+    assert_eq!(calls_and_sources(&run), [json!(true), log(), sources()]);
 
     let history = session.history().await;
     let input = &history[3]["message"]["content"][0]["input"];
-    assert_eq!(input, &json!({ "query": "Tool use" }), "it comes from the outline");
-    let passages = read(&results(&session).await[1])["passages"].take();
+    assert_eq!(input, &json!({ "query": "Tool use" }), "the query is from the outline");
+    let passages = parsed(&results(&session).await[1])["passages"].take();
     let last = passages.as_array().unwrap().last().unwrap();
     let expected = json!({
         "course": "MCP: Apps with Context",
@@ -93,38 +94,38 @@ async fn the_fourth_lesson_of_one_course_leads_to_another_course() {
     for index in 0..3 {
         assert_eq!(app.upstream().body(index)["system"][0]["text"], SYSTEM);
     }
-    // What it rests on does not change when it is read again, and lists are short.
-    assert_eq!(rests_on(&session.run(&run).await), rests_on(&run));
+    // The run has the same members when it is read again; in lists it has fewer.
+    assert_eq!(calls_and_sources(&session.run(&run).await), calls_and_sources(&run));
     let runs: Value = app.get(&session.path("/runs")).send().await.unwrap().json().await.unwrap();
-    assert_eq!(rests_on(&runs["data"][0]), [json!(true), Value::Null, Value::Null]);
+    assert_eq!(calls_and_sources(&runs["data"][0]), [json!(true), Value::Null, Value::Null]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_third_call_is_never_made_and_the_answer_is_given_all_the_same() {
+async fn a_third_call_is_never_made_and_the_model_still_answers() {
     let mut third = search();
     third["when_forbidden"] = ANSWER.into();
     let app = start(replies(&[outline(), search(), third])).await;
     let session = app.session_with(session()).await;
     let run = session.ask(QUESTION).await;
     assert_eq!(run["output_text"], ANSWER);
-    assert_eq!(rests_on(&run), [json!(true), log(), sources()]);
+    assert_eq!(calls_and_sources(&run), [json!(true), log(), sources()]);
     let upstream = app.upstream();
-    let asked = (0..upstream.len()).map(|index| upstream.body(index)["tool_choice"].clone());
+    let choices = (0..upstream.len()).map(|index| upstream.body(index)["tool_choice"].clone());
     let none = json!({ "type": "none" });
-    assert_eq!(asked.collect::<Vec<_>>(), [Value::Null, Value::Null, none]);
+    assert_eq!(choices.collect::<Vec<_>>(), [Value::Null, Value::Null, none]);
     assert_eq!(upstream.body(2)["tools"], upstream.body(0)["tools"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_simple_question_calls_nothing_and_rests_on_nothing() {
+async fn a_simple_question_makes_no_calls_and_has_no_sources() {
     let app = start(replies(&[says("Hello.")])).await;
     let run = app.session_with(session()).await.ask("Hello").await;
     assert_eq!((run["model_requests"].as_i64(), &run["output_text"]), (Some(1), &json!("Hello.")));
-    assert_eq!(rests_on(&run), [json!(false), Value::Null, Value::Null]);
+    assert_eq!(calls_and_sources(&run), [json!(false), Value::Null, Value::Null]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sources_are_in_the_order_of_the_calls_and_each_is_named_once() {
+async fn sources_are_in_the_order_of_the_calls_and_each_is_listed_once() {
     let search = |query: &str| json!({ "query": query, "course_name": "mcp" });
     let both = calls_as(&[
         ("toolu_1", "search_course_content", search("templates")),
@@ -140,7 +141,7 @@ async fn sources_are_in_the_order_of_the_calls_and_each_is_named_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_fails_is_in_the_log_and_rests_on_nothing() {
+async fn a_failed_call_is_in_the_log_and_has_no_sources() {
     let missing =
         calls_as(&[("toolu_1", "get_course_outline", json!({ "course_name": "Cooking" }))]);
     let app = start(replies(&[missing, says("There is none.")])).await;
@@ -148,12 +149,12 @@ async fn a_call_that_fails_is_in_the_log_and_rests_on_nothing() {
     let call = json!({
         "tool_use_id": "toolu_1", "name": "get_course_outline", "state": "failed", "is_error": true,
     });
-    assert_eq!(rests_on(&run), [json!(false), json!([call]), Value::Null]);
+    assert_eq!(calls_and_sources(&run), [json!(false), json!([call]), Value::Null]);
 }
 
-/// A run that is at work says what it has called so far.
+/// A running run lists the calls that it has made so far.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_called_is_told_before_the_run_has_ended() {
+async fn calls_and_sources_are_listed_while_the_run_is_running() {
     let hang = json!({ "content": [{ "type": "text", "text": "Well" }], "hang_after": 2 });
     let app: TestApp = start(replies(&[calls("get_time", json!({})), outline(), hang])).await;
     let session = app.session().await;

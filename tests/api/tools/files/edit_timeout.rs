@@ -1,4 +1,4 @@
-//! What becomes of an edit that was not made in time.
+//! Edits that time out, and the simpler tools that replace them.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use twostep::domain::tool::{ToolClass, ToolTiming};
 use twostep::tools::builtin::{FileOptions, all};
 use twostep::tools::{ErrorStyle, Fallback, FileChange, Output, Tool, ToolContext, ToolError};
 
-use super::{fine, read, run, service, updated, with, wrapped};
+use super::{failure, read, run, service, success, updated, with};
 use crate::support::Setup;
 
-/// One of our tools, too late: it answers nothing, and may have made its change all the same.
+/// A built-in tool that always times out, with or without having made its change.
 #[derive(Debug)]
-struct Late {
+struct TimesOut {
     tool: Arc<dyn Tool>,
-    lands: bool,
+    changes_file: bool,
 }
 
-impl Tool for Late {
+impl Tool for TimesOut {
     fn name(&self) -> &str {
         self.tool.name()
     }
@@ -78,7 +78,7 @@ impl Tool for Late {
     ) -> BoxFuture<'a, Result<FileChange, ToolError>> {
         async move {
             let change = self.tool.plan(context, input).await?;
-            if self.lands {
+            if self.changes_file {
                 let draft = context.draft();
                 context.workspace.write(&change.path, &change.content, &draft, || true)?;
             }
@@ -88,11 +88,12 @@ impl Tool for Late {
     }
 }
 
-fn late(names: &[&str], lands: bool, edit_fallback: bool) -> Setup {
+fn timing_out(names: &[&str], changes_file: bool, edit_fallback: bool) -> Setup {
     let files = FileOptions { edit_fallback, ..FileOptions::default() };
     let setup = with(files);
-    let ours = all(&setup.options).into_iter().filter(|tool| names.contains(&tool.name()));
-    let tools = ours.map(|tool| Arc::new(Late { tool, lands }) as Arc<dyn Tool>).collect();
+    let built_in = all(&setup.options).into_iter().filter(|tool| names.contains(&tool.name()));
+    let tools =
+        built_in.map(|tool| Arc::new(TimesOut { tool, changes_file }) as Arc<dyn Tool>).collect();
     Setup { tools, ..setup }
 }
 
@@ -102,9 +103,9 @@ fn multi_edit(edits: &[(&str, &str)]) -> (&'static str, Value) {
     ("MultiEdit", json!({ "file_path": "a", "edits": edits }))
 }
 
-/// What comes of edits of a file that says 1, and what it says then.
-async fn outcome(asked: (&str, Value), setup: Setup) -> ((bool, String), String) {
-    let app = service(&[read("a"), asked], setup).await;
+/// The result of an edit of a file with the content `1`, and the content afterwards.
+async fn outcome(tool_call: (&str, Value), setup: Setup) -> ((bool, String), String) {
+    let app = service(&[read("a"), tool_call], setup).await;
     app.write_file("a", "1\n");
     let result = run(&app).await.remove(1);
     let text = fs::read_to_string(app.folder.path().join("a")).unwrap();
@@ -112,33 +113,34 @@ async fn outcome(asked: (&str, Value), setup: Setup) -> ((bool, String), String)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_simpler_tool_is_advised_on_a_timeout() {
+async fn the_result_of_a_timeout_recommends_a_simpler_tool() {
     let advice = |name: &str, simpler: &str| {
-        wrapped(&format!(
+        failure(&format!(
             "{name} timed out after 1 s; the change may have been made all the same: read the \
              file again, then use {simpler} if it was not"
         ))
     };
     let (result, text) =
-        outcome(multi_edit(&[("1", "2")]), late(&["MultiEdit"], false, false)).await;
+        outcome(multi_edit(&[("1", "2")]), timing_out(&["MultiEdit"], false, false)).await;
     assert_eq!((result, text.as_str()), (advice("MultiEdit", "Edit"), "1\n"));
-    let (result, text) = outcome(super::edit("a", "1", "2"), late(&["Edit"], false, false)).await;
+    let (result, text) =
+        outcome(super::edit("a", "1", "2"), timing_out(&["Edit"], false, false)).await;
     assert_eq!((result, text.as_str()), (advice("Edit", "Write"), "1\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_a_timeout_is_a_reason_for_a_simpler_tool() {
+async fn only_a_timeout_leads_to_a_simpler_tool() {
     let (result, text) =
-        outcome(multi_edit(&[("3", "2")]), late(&["MultiEdit"], false, true)).await;
+        outcome(multi_edit(&[("3", "2")]), timing_out(&["MultiEdit"], false, true)).await;
     let refused = "edit 1 of 1: old_string not found in file; no edit was made";
-    assert_eq!((result, text.as_str()), (wrapped(refused), "1\n"));
+    assert_eq!((result, text.as_str()), (failure(refused), "1\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_simpler_tools_are_used_one_after_the_other_where_the_operator_wants_it() {
+async fn simpler_tools_are_used_in_sequence_if_the_operator_enables_it() {
     let used = |simpler: &str| {
         let (_, changed) = updated("a", "     1→2");
-        fine(&format!(
+        success(&format!(
             "MultiEdit timed out after 1 s, and the change had not been made; {simpler} was used \
              instead. {changed}"
         ))
@@ -148,34 +150,36 @@ async fn the_simpler_tools_are_used_one_after_the_other_where_the_operator_wants
         (&["MultiEdit", "Edit"], &[("1", "2")], "Write"),
         (&["MultiEdit"], &[("1", "3"), ("3", "2")], "Write"),
     ] {
-        let (result, text) = outcome(multi_edit(edits), late(names, false, true)).await;
+        let (result, text) = outcome(multi_edit(edits), timing_out(names, false, true)).await;
         assert_eq!((result, text.as_str()), (used(simpler), "2\n"), "{names:?}");
     }
-    let (result, text) =
-        outcome(multi_edit(&[("1", "2")]), late(&["MultiEdit", "Edit", "Write"], false, true))
-            .await;
+    let (result, text) = outcome(
+        multi_edit(&[("1", "2")]),
+        timing_out(&["MultiEdit", "Edit", "Write"], false, true),
+    )
+    .await;
     assert!(result.0 && result.1.contains("MultiEdit timed out"), "{result:?}");
     assert_eq!(text, "1\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_that_landed_although_it_was_late_is_not_made_twice() {
+async fn an_edit_that_was_made_before_the_timeout_is_not_made_twice() {
     let (_, changed) = updated("a", "     1→12");
-    let landed =
-        fine(&format!("MultiEdit timed out after 1 s, but the change has been made. {changed}"));
+    let already_made =
+        success(&format!("MultiEdit timed out after 1 s, but the change has been made. {changed}"));
     let (result, text) =
-        outcome(multi_edit(&[("1", "12")]), late(&["MultiEdit"], true, true)).await;
-    assert_eq!((result, text.as_str()), (landed, "12\n"));
+        outcome(multi_edit(&[("1", "12")]), timing_out(&["MultiEdit"], true, true)).await;
+    assert_eq!((result, text.as_str()), (already_made, "12\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_file_is_made_by_the_simpler_tool_without_a_look() {
+async fn a_simpler_tool_creates_a_new_file_without_a_read() {
     let new = ("Edit", json!({ "file_path": "b", "old_string": "", "new_string": "new\n" }));
-    let app = service(&[new], late(&["Edit"], false, true)).await;
+    let app = service(&[new], timing_out(&["Edit"], false, true)).await;
     let (_, changed) = updated("b", "     1→new");
     assert_eq!(
         run(&app).await,
-        [fine(&format!(
+        [success(&format!(
             "Edit timed out after 1 s, and the change had not been made; Write was used instead. \
              {changed}"
         ))]

@@ -1,10 +1,10 @@
-//! `Edit`, `MultiEdit` and `Write`: what is changed, what is refused, and what the model is told.
+//! `Edit`, `MultiEdit` and `Write`: the changes, the refusals and the results.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{edit, fine, outcome, read, run, service, updated, wrapped, write};
+use super::{edit, failure, outcome, read, run, service, success, updated, write};
 use crate::support::Setup;
 
 fn multi_edit(path: &str, edits: &[(&str, &str)]) -> (&'static str, Value) {
@@ -18,7 +18,7 @@ fn lines(count: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_changes_the_file_and_shows_the_lines_around() {
+async fn an_edit_changes_the_file_and_returns_the_lines_around_it() {
     let before = lines(12);
     let app = service(&[read("a.txt"), edit("a.txt", "line 8", "LINE 8")], Setup::default()).await;
     app.write_file("a.txt", &before);
@@ -31,7 +31,7 @@ async fn an_edit_changes_the_file_and_shows_the_lines_around() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_that_does_not_fit_changes_nothing() {
+async fn an_edit_that_does_not_match_changes_nothing() {
     let content = "one two two\n";
     let app = service(
         &[
@@ -49,14 +49,14 @@ async fn an_edit_that_does_not_fit_changes_nothing() {
     assert_eq!(
         run(&app).await[1..],
         [
-            wrapped("old_string not found in file"),
-            wrapped(
+            failure("old_string not found in file"),
+            failure(
                 "old_string occurs 2 times in the file: give more of the text around the one to \
                  replace, or set replace_all"
             ),
-            wrapped("old_string and new_string are the same"),
-            wrapped("old_string is empty, and the file is not"),
-            wrapped("b.txt: there is no such file; to make it, give an empty old_string"),
+            failure("old_string and new_string are the same"),
+            failure("old_string is empty, and the file is not"),
+            failure("b.txt: there is no such file; to make it, give an empty old_string"),
         ]
     );
     assert_eq!(fs::read_to_string(app.folder.path().join("a.txt")).unwrap(), content);
@@ -74,7 +74,7 @@ async fn an_edit_that_does_not_fit_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_occurrences_are_replaced_when_asked_for() {
+async fn all_occurrences_are_replaced_with_replace_all() {
     let all = json!({ "file_path": "a", "old_string": "two", "new_string": "2",
                       "replace_all": true });
     let results =
@@ -83,7 +83,7 @@ async fn all_occurrences_are_replaced_when_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_edits_are_made_in_order_or_not_at_all() {
+async fn multiple_edits_are_made_in_order_or_not_at_all() {
     let app = service(
         &[
             read("a.txt"),
@@ -98,14 +98,14 @@ async fn several_edits_are_made_in_order_or_not_at_all() {
         run(&app).await[1..],
         [
             updated("a.txt", "     1→three"),
-            wrapped("edit 3 of 3: old_string not found in file; no edit was made"),
+            failure("edit 3 of 3: old_string not found in file; no edit was made"),
         ]
     );
     assert_eq!(fs::read_to_string(app.folder.path().join("a.txt")).unwrap(), "three\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_file_needs_no_reading_and_one_that_is_there_does() {
+async fn a_new_file_needs_no_read_and_an_existing_file_does() {
     let unread = "File has not been read yet. Read it first before writing to it.";
     let app = service(
         &[
@@ -125,8 +125,8 @@ async fn a_new_file_needs_no_reading_and_one_that_is_there_does() {
         [
             updated("new/a.txt", "     1→one\n     2→two"),
             updated("new/a.txt", "     1→one\n     2→2"),
-            wrapped(unread),
-            fine("     1→theirs"),
+            failure(unread),
+            success("     1→theirs"),
             updated("old.txt", "     1→mine"),
             updated("made.txt", "     1→made"),
         ]
@@ -135,11 +135,11 @@ async fn a_new_file_needs_no_reading_and_one_that_is_there_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_edit_does_not_touch_stays_byte_for_byte() {
+async fn bytes_outside_of_an_edit_do_not_change() {
     let utf16 = |text: &str| -> Vec<u8> {
         [0xff, 0xfe].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect()
     };
-    let mixed = |word: &str| format!("\u{feff}one\r\n{word}\nthree\r\nfour");
+    let mixed = |second: &str| format!("\u{feff}one\r\n{second}\nthree\r\nfour");
     let app = service(
         &[
             read("mixed"),
@@ -156,13 +156,13 @@ async fn what_an_edit_does_not_touch_stays_byte_for_byte() {
     fs::write(app.folder.path().join("wide"), utf16("one\r\ntwo\r\n→\r\n")).unwrap();
     fs::write(app.folder.path().join("latin"), b"caf\xe9").unwrap();
     let results = run(&app).await;
-    assert_eq!(results[0], fine("     1→one\n     2→two\n     3→three\n     4→four"));
+    assert_eq!(results[0], success("     1→one\n     2→two\n     3→three\n     4→four"));
     let shown = "     1→caf\u{fffd}\n[some bytes are neither UTF-8 nor UTF-16; they are shown as \
                  \u{fffd}]";
-    assert_eq!(results[4], fine(shown));
+    assert_eq!(results[4], success(shown));
     let refused = "latin is neither UTF-8 nor UTF-16, and cannot be edited without damage; write \
                    it as a whole if that is what you want";
-    assert_eq!(results[5], wrapped(refused));
+    assert_eq!(results[5], failure(refused));
     let bytes = |name: &str| fs::read(app.folder.path().join(name)).unwrap();
     assert_eq!(bytes("mixed"), mixed("2").into_bytes());
     assert_eq!(bytes("wide"), utf16("one\r\n2\r\n2\r\n→\r\n"));
@@ -170,7 +170,7 @@ async fn what_an_edit_does_not_touch_stays_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_model_may_name_a_file_as_programs_see_it() {
+async fn a_path_may_be_relative_or_start_with_workspace() {
     let app = service(
         &[read("/workspace/a"), edit("a", "one", "two"), edit("/workspace/a", "two", "three")],
         Setup::default(),
@@ -179,6 +179,10 @@ async fn the_model_may_name_a_file_as_programs_see_it() {
     app.write_file("a", "one\n");
     assert_eq!(
         run(&app).await,
-        [fine("     1→one"), updated("a", "     1→two"), updated("/workspace/a", "     1→three")]
+        [
+            success("     1→one"),
+            updated("a", "     1→two"),
+            updated("/workspace/a", "     1→three")
+        ]
     );
 }

@@ -1,15 +1,15 @@
-//! LS.
+//! `LS`.
 
 use std::fs;
 
 use serde_json::json;
 use twostep::tools::builtin::FileOptions;
 
-use super::{fine, outcome, run, service, with, wrapped};
+use super::{failure, outcome, run, service, success, with};
 use crate::support::Setup;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_is_listed_without_what_is_ignored() {
+async fn a_folder_is_listed_without_ignored_entries() {
     let ls = |input| ("LS", input);
     let app = service(
         &[
@@ -31,22 +31,22 @@ async fn a_folder_is_listed_without_what_is_ignored() {
     assert_eq!(
         results[..2],
         [
-            fine(
+            success(
                 "- /workspace/dir/\n  - a.tmp\n  - go.mod\n  - main.go\n  - node_modules/\n  - \
                  odd\\nname\n  - src/"
             ),
-            fine("- dir/\n  - go.mod\n  - main.go\n  - odd\\nname\n  - src/"),
+            success("- dir/\n  - go.mod\n  - main.go\n  - odd\\nname\n  - src/"),
         ]
     );
     assert!(results[2].0 && results[2].1.contains("ignore: error parsing glob '['"), "{results:?}");
-    assert_eq!(results[3], wrapped("nowhere: there is no such file or folder"));
+    assert_eq!(results[3], failure("nowhere: there is no such file or folder"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_note_follows_where_the_operator_wants_it() {
+async fn the_note_follows_if_the_operator_enables_it() {
     let files = FileOptions { reminders: true, ..FileOptions::default() };
     let results = outcome(&[("a", "")], &[("LS", json!({ "path": "." }))], with(files)).await;
     let note = "\n\nNOTE: do any of the files above seem malicious? If so, you MUST refuse to \
                 continue work.";
-    assert_eq!(results, [fine(&format!("- ./\n  - a{note}"))]);
+    assert_eq!(results, [success(&format!("- ./\n  - a{note}"))]);
 }

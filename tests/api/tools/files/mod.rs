@@ -1,4 +1,4 @@
-//! The tools that read and change files, through the real socket.
+//! The tools that read and change files, called by the model.
 
 mod edit_timeout;
 mod edits;
@@ -16,24 +16,24 @@ use twostep::tools::builtin::FileOptions;
 
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
 
-/// A text that tells an error to the model.
-fn wrapped(text: &str) -> (bool, String) {
+/// The error result of a tool that wraps its errors in `<tool_use_error>`.
+fn failure(text: &str) -> (bool, String) {
     (true, format!("<tool_use_error>{text}</tool_use_error>"))
 }
 
-fn fine(text: &str) -> (bool, String) {
+fn success(text: &str) -> (bool, String) {
     (false, text.to_owned())
 }
 
-/// What the model is told of a change.
+/// The result of a change.
 fn updated(path: &str, snippet: &str) -> (bool, String) {
-    fine(&format!(
+    success(&format!(
         "The file {path} has been updated. Here's the result of running `cat -n` on a snippet of \
          the edited file:\n{snippet}"
     ))
 }
 
-/// The results of a session's calls in their order, and whether they are errors.
+/// The results of a session's calls in order, each with its `is_error`.
 async fn results(session: &Session<'_>) -> Vec<(bool, String)> {
     let history = session.history().await;
     let blocks = history.iter().filter_map(|item| item["message"]["content"].as_array());
@@ -45,37 +45,37 @@ async fn results(session: &Session<'_>) -> Vec<(bool, String)> {
         .collect()
 }
 
-/// The usual service with other settings for files.
+/// The default setup with these settings for the file tools.
 fn with(files: FileOptions) -> Setup {
     let mut setup = Setup::default();
     setup.options.files = files;
     setup
 }
 
-/// A service whose model makes these calls, one a round.
-async fn service(asked: &[(&str, Value)], setup: Setup) -> TestApp {
-    TestApp::start_with(script(asked), setup).await
+/// Starts a service whose model makes these calls, one per round.
+async fn service(tool_calls: &[(&str, Value)], setup: Setup) -> TestApp {
+    TestApp::start_with(script(tool_calls), setup).await
 }
 
-fn script(asked: &[(&str, Value)]) -> Value {
-    let rounds = asked.iter().map(|(name, input)| calls(name, input.clone()));
+fn script(tool_calls: &[(&str, Value)]) -> Value {
+    let rounds = tool_calls.iter().map(|(name, input)| calls(name, input.clone()));
     replies(&rounds.chain([says("Done.")]).collect::<Vec<_>>())
 }
 
-/// What comes of these calls in a workspace of these files.
+/// The results of these calls in a workspace with these files.
 async fn outcome(
     files: &[(&str, &str)],
-    asked: &[(&str, Value)],
+    tool_calls: &[(&str, Value)],
     setup: Setup,
 ) -> Vec<(bool, String)> {
-    let app = service(asked, setup).await;
+    let app = service(tool_calls, setup).await;
     for (name, content) in files {
         app.write_file(name, content);
     }
     run(&app).await
 }
 
-/// The results of one run of a new session.
+/// Runs the script in a new session and returns the results.
 async fn run(app: &TestApp) -> Vec<(bool, String)> {
     let session = app.session().await;
     assert_eq!(session.ask("Go").await["output_text"], "Done.");

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{edit, fine, read, run, service, wrapped};
+use super::{edit, failure, read, run, service, success};
 use crate::support::Setup;
 
 const NOTEBOOK: &str = include_str!("../../../fixtures/notebooks/plain.ipynb");
@@ -34,13 +34,13 @@ async fn cells_are_replaced_inserted_and_deleted_in_a_notebook_that_was_read() {
     let results = run(&app).await;
     assert_eq!(
         results[0],
-        wrapped("File has not been read yet. Read it first before writing to it.")
+        failure("File has not been read yet. Read it first before writing to it.")
     );
     assert!(results[1].1.contains("→<cell id=\"code-1\" type=\"code\">"), "{}", results[1].1);
-    assert_eq!(results[2], fine("Updated cell code-1 with x = 2"));
-    assert_eq!(results[4], fine("Deleted cell last"));
+    assert_eq!(results[2], success("Updated cell code-1 with x = 2"));
+    assert_eq!(results[4], success("Deleted cell last"));
     assert!(results[5].1.contains("there is no cell \"last\""), "{}", results[5].1);
-    assert_eq!(results[6], wrapped("a.ipynb is a notebook; use NotebookEdit to change its cells"));
+    assert_eq!(results[6], failure("a.ipynb is a notebook; use NotebookEdit to change its cells"));
 
     let text = fs::read_to_string(app.folder.path().join("a.ipynb")).unwrap();
     let notebook: Value = serde_json::from_str(&text).unwrap();

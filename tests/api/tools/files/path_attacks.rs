@@ -1,5 +1,5 @@
-//! Paths that lead out of the workspace, or to what other programs run: every tool refuses them,
-//! and does its work otherwise.
+//! Every tool refuses paths that lead out of the workspace or to files that other programs execute.
+//! Other paths work.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +18,10 @@ use crate::support::{Session, Setup, TestApp, says};
 
 const LIST: &str = include_str!("../../../fixtures/path_attacks.json");
 const NOTEBOOK: &str = include_str!("../../../fixtures/notebooks/plain.ipynb");
-/// What must never be read: in all that is outside.
+/// A text that no tool may read; every file outside of the workspace has it.
 const CANARY: &str = "canary-2f9d41";
-/// What no result may say: what is outside, the names of files there, and users of the machine.
-const NEVER: [&str; 3] = [CANARY, "only-outside", "root:"];
+/// Texts that no result may contain: content and names of files outside, users of the machine.
+const FORBIDDEN: [&str; 3] = [CANARY, "only-outside", "root:"];
 
 #[derive(Deserialize)]
 struct List {
@@ -43,13 +43,13 @@ struct Control {
     input: Value,
 }
 
-/// The workspace `inside`, and beside it what must not be reached.
-struct Arena {
+/// The workspace `inside`, next to folders that no tool may reach.
+struct TestFolders {
     outer: TempDir,
     _socket: UnixListener,
 }
 
-impl Arena {
+impl TestFolders {
     fn new() -> Self {
         let outer = TempDir::new().unwrap();
         let at = |path: &str| outer.path().join(path);
@@ -106,36 +106,36 @@ impl Arena {
         self.outer.path().canonicalize().unwrap().join(name)
     }
 
-    /// A text of the list with the folders of this arena.
+    /// Replaces the placeholders of a text of the list by paths of these folders.
     fn filled(&self, text: &str) -> String {
         text.replace("{root}", self.path("inside").to_str().unwrap())
             .replace("{outside}", self.path("outside").to_str().unwrap())
     }
 
-    /// All that must stay as it is, with its content.
-    fn guarded(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
-        let mut found = BTreeMap::new();
+    /// The files and folders that must not change, with the content of each file.
+    fn protected(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+        let mut entries = BTreeMap::new();
         for folder in ["outside", "inside-evil", "inside/.git"] {
-            gather(&self.path(folder), &mut found);
+            collect_entries(&self.path(folder), &mut entries);
         }
-        found
+        entries
     }
 }
 
-fn gather(folder: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
+fn collect_entries(folder: &Path, entries: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            gather(&path, found);
-            found.insert(path, None);
+            collect_entries(&path, entries);
+            entries.insert(path, None);
         } else {
-            found.insert(path.clone(), Some(fs::read(path).unwrap()));
+            entries.insert(path.clone(), Some(fs::read(path).unwrap()));
         }
     }
 }
 
-/// The calls that try a path, and of what kind they are.
-fn tries(path: &str) -> Vec<(&'static str, &'static str, Value)> {
+/// One call of each tool with this path: the kind of access, the tool and its input.
+fn calls_with(path: &str) -> Vec<(&'static str, &'static str, Value)> {
     let edit = json!({ "old_string": CANARY, "new_string": "owned" });
     let with = |name: &str| {
         let mut input = edit.clone();
@@ -161,12 +161,13 @@ fn tries(path: &str) -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// A message for each attack, one for the controls, and one to see that the session still works.
-fn script(arena: &Arena, list: &List) -> Value {
+/// A message for each attack, one for the controls, and one that checks the session afterwards.
+fn script(folders: &TestFolders, list: &List) -> Value {
     let block = |(_, name, input): &(&str, &str, Value)| json!({ "type": "tool_use", "name": name, "input": input });
     let mut conversations: Vec<Value> = Vec::new();
     for (number, attack) in list.attacks.iter().enumerate() {
-        let blocks: Vec<Value> = tries(&arena.filled(&attack.path)).iter().map(block).collect();
+        let blocks: Vec<Value> =
+            calls_with(&folders.filled(&attack.path)).iter().map(block).collect();
         conversations.push(json!({
             "when": format!("attack {number};"),
             "replies": [{ "content": blocks }, says("Tried.")],
@@ -176,7 +177,7 @@ fn script(arena: &Arena, list: &List) -> Value {
         .controls
         .iter()
         .map(|Control { tool, input }| {
-            let input = serde_json::from_str(&arena.filled(&input.to_string())).unwrap();
+            let input = serde_json::from_str(&folders.filled(&input.to_string())).unwrap();
             block(&("", tool, input))
         })
         .collect();
@@ -186,12 +187,12 @@ fn script(arena: &Arena, list: &List) -> Value {
     json!({ "conversations": conversations, "otherwise": "refuse" })
 }
 
-/// Lets the session have seen the secrets under the names of the attacks, so that no edit is
-/// refused only because its file was never read.
-async fn pretend_seen(app: &TestApp, session: &Session<'_>, arena: &Arena, list: &List) {
-    let book = fs::read(arena.path("outside/book.ipynb")).unwrap();
+/// Marks the files of the attacks as read by the session, so that no edit is refused only because
+/// its file was not read.
+async fn mark_as_read(app: &TestApp, session: &Session<'_>, folders: &TestFolders, list: &List) {
+    let book = fs::read(folders.path("outside/book.ipynb")).unwrap();
     for attack in &list.attacks {
-        let path = arena.filled(&attack.path);
+        let path = folders.filled(&attack.path);
         let is_book = Path::new(&path).extension().is_some_and(|extension| extension == "ipynb");
         let content = if is_book { &book } else { CANARY.as_bytes() };
         if path.contains('\0') {
@@ -212,15 +213,15 @@ async fn pretend_seen(app: &TestApp, session: &Session<'_>, arena: &Arena, list:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_path_of_the_list_is_refused_by_every_tool_and_nothing_else_is() {
+async fn every_tool_refuses_every_path_of_the_list_and_allows_the_controls() {
     let list: List = serde_json::from_str(LIST).unwrap();
     assert!(list.attacks.len() >= 60);
-    let arena = Arena::new();
-    let before = arena.guarded();
-    let setup = Setup { workspace_roots: vec![arena.path("")], ..Setup::default() };
-    let app = TestApp::start_with(script(&arena, &list), setup).await;
-    let session = app.session_with(json!({ "workspace": arena.path("inside") })).await;
-    pretend_seen(&app, &session, &arena, &list).await;
+    let folders = TestFolders::new();
+    let before = folders.protected();
+    let setup = Setup { workspace_roots: vec![folders.path("")], ..Setup::default() };
+    let app = TestApp::start_with(script(&folders, &list), setup).await;
+    let session = app.session_with(json!({ "workspace": folders.path("inside") })).await;
+    mark_as_read(&app, &session, &folders, &list).await;
 
     session.ask("the controls").await;
     for (control, (is_error, text)) in list.controls.iter().zip(results(&session).await) {
@@ -230,24 +231,24 @@ async fn every_path_of_the_list_is_refused_by_every_tool_and_nothing_else_is() {
     for (number, attack) in list.attacks.iter().enumerate() {
         let done = results(&session).await.len();
         assert_eq!(session.ask(&format!("attack {number};")).await["status"], "completed");
-        let tries = tries(&attack.path);
+        let calls = calls_with(&attack.path);
         let outcomes = results(&session).await.split_off(done);
-        assert_eq!(outcomes.len(), tries.len());
-        for ((kind, tool, _), (is_error, text)) in tries.into_iter().zip(outcomes) {
+        assert_eq!(outcomes.len(), calls.len());
+        for ((kind, tool, _), (is_error, text)) in calls.into_iter().zip(outcomes) {
             let is_allowed = attack.allowed.iter().any(|allowed| allowed == kind);
-            // What may be written may be written again; Write asks for a reading in between.
-            // A search that finds nothing is no error.
+            // `Write` follows `write_file` here, and may demand a read in between.
+            // A search without a match is not an error.
             let is_expected =
                 is_error != is_allowed || (tool == "Write" && is_allowed) || kind == "search";
-            if !is_expected || NEVER.iter().any(|word| text.contains(word)) {
+            if !is_expected || FORBIDDEN.iter().any(|part| text.contains(part)) {
                 wrong.push(format!("{} by {tool}: {text}", attack.name));
             }
         }
     }
     assert_eq!(wrong, Vec::<String>::new());
-    assert_eq!(arena.guarded(), before);
+    assert_eq!(folders.protected(), before);
     assert_eq!(session.ask("Are you well?").await["output_text"], "I am.");
-    // Not all that others check: a NUL in what the model wrote is kept, and SQL cannot read it.
+    // No final check: the history has a NUL of the model, which SQL cannot read.
     assert_eq!(app.simulator.refusals(), Vec::<String>::new());
     app.upstream().assert_prefixes();
     assert_eq!(app.findings().await, Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! The plain tools: what they reach, and who sees what they read.
+//! The plain file tools: `read_file`, `write_file` and `list_files`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,29 +6,29 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{fine, results, run, script, service};
+use super::{results, run, script, service, success};
 use crate::support::{Setup, TestApp};
 
 const OUTSIDE: &str = "it is outside of the workspace, or not allowed";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_is_read_for_the_model_and_explained_to_the_user() {
+async fn the_content_of_a_file_is_sent_to_the_model_and_not_to_the_user() {
     let mut script = script(&[("read_file", json!({ "path": "plan.txt" }))]);
     script["conversations"][0]["replies"][1]["content"][0]["text"] = json!("You plan a trip.");
     let app = TestApp::start(script).await;
     app.write_file("plan.txt", "secret itinerary: Oslo");
     let session = app.session().await;
     assert_eq!(session.ask("What do I plan?").await["output_text"], "You plan a trip.");
-    assert_eq!(results(&session).await, [fine("secret itinerary: Oslo")]);
-    let said: Vec<_> = session.events().await;
-    let said = said.iter().filter(|event| event["type"] == "agent.message");
-    for message in said {
+    assert_eq!(results(&session).await, [success("secret itinerary: Oslo")]);
+    let events: Vec<_> = session.events().await;
+    let messages = events.iter().filter(|event| event["type"] == "agent.message");
+    for message in messages {
         assert!(!message.to_string().contains("itinerary"), "{message}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_outside_is_neither_read_nor_written_nor_listed() {
+async fn files_outside_of_the_workspace_are_neither_read_nor_written_nor_listed() {
     let outside = TempDir::new().unwrap();
     fs::write(outside.path().join("secret"), "canary").unwrap();
     let secret = outside.path().join("secret").to_str().unwrap().to_owned();
@@ -52,9 +52,9 @@ async fn what_is_outside_is_neither_read_nor_written_nor_listed() {
             refused(&secret),
             refused("link/secret"),
             refused(&secret),
-            fine("Written successfully."),
+            success("Written successfully."),
             refused("link"),
-            fine("link\nnew.txt\n"),
+            success("link\nnew.txt\n"),
         ]
     );
     assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"canary");

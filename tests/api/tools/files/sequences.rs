@@ -1,10 +1,10 @@
-//! The usual ways of a coding agent through its tools, end to end.
+//! Typical sequences of calls of a coding agent.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{edit, fine, read, run, service, updated, wrapped, write};
+use super::{edit, failure, read, run, service, success, updated, write};
 use crate::support::Setup;
 
 const TODOS_DONE: &str = "Todos have been modified successfully. Ensure that you continue to use \
@@ -15,60 +15,60 @@ fn todo(status: &str) -> (&'static str, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_is_found_read_and_changed_and_the_work_noted() {
-    let asked = [
+async fn a_file_is_listed_read_and_edited_and_the_todo_list_updated() {
+    let tool_calls = [
         ("LS", json!({ "path": "." })),
         read("a.txt"),
         edit("a.txt", "hello", "hello world"),
         todo("completed"),
     ];
-    let app = service(&asked, Setup::default()).await;
+    let app = service(&tool_calls, Setup::default()).await;
     app.write_file("a.txt", "hello\n");
     assert_eq!(
         run(&app).await,
         [
-            fine("- ./\n  - a.txt"),
-            fine("     1→hello"),
+            success("- ./\n  - a.txt"),
+            success("     1→hello"),
             updated("a.txt", "     1→hello world"),
-            fine(TODOS_DONE),
+            success(TODOS_DONE),
         ]
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_that_was_refused_is_made_after_a_reading() {
-    let asked = [
+async fn an_edit_that_was_refused_succeeds_after_a_read() {
+    let tool_calls = [
         edit("a.txt", "hello", "bye"),
         read("a.txt"),
         edit("a.txt", "hello", "bye"),
         todo("completed"),
     ];
-    let app = service(&asked, Setup::default()).await;
+    let app = service(&tool_calls, Setup::default()).await;
     app.write_file("a.txt", "hello\n");
     assert_eq!(
         run(&app).await,
         [
-            wrapped("File has not been read yet. Read it first before writing to it."),
-            fine("     1→hello"),
+            failure("File has not been read yet. Read it first before writing to it."),
+            success("     1→hello"),
             updated("a.txt", "     1→bye"),
-            fine(TODOS_DONE),
+            success(TODOS_DONE),
         ]
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_searched_for_is_changed_and_written_whole_where_that_fails() {
+async fn a_file_is_searched_and_written_as_a_whole_after_an_edit_fails() {
     let edits = json!([
         { "old_string": "one", "new_string": "1" },
         { "old_string": "missing", "new_string": "" },
     ]);
-    let asked = [
+    let tool_calls = [
         ("Grep", json!({ "pattern": "one" })),
         read("a.txt"),
         ("MultiEdit", json!({ "file_path": "a.txt", "edits": edits })),
         write("a.txt", "1\ntwo\n"),
     ];
-    let app = service(&asked, Setup::default()).await;
+    let app = service(&tool_calls, Setup::default()).await;
     app.write_file("a.txt", "one\ntwo\n");
     app.write_file("b.txt", "three\n");
     let results = run(&app).await;
@@ -76,8 +76,8 @@ async fn what_is_searched_for_is_changed_and_written_whole_where_that_fails() {
     assert_eq!(
         results[1..],
         [
-            fine("     1→one\n     2→two"),
-            wrapped("edit 2 of 2: old_string not found in file; no edit was made"),
+            success("     1→one\n     2→two"),
+            failure("edit 2 of 2: old_string not found in file; no edit was made"),
             updated("a.txt", "     1→1\n     2→two"),
         ]
     );

@@ -1,11 +1,11 @@
-//! The folder that a session works in: its own, or one that the operator allows.
+//! The workspace of a session: a folder of its own, or a folder that the operator allows.
 
 use std::fs;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{fine, read, results, service};
+use super::{read, results, service, success};
 use crate::support::{Setup, problem};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,7 +19,7 @@ async fn a_session_works_in_the_folder_that_it_names() {
     let folder = root.join("project/sub").to_str().unwrap().to_owned();
     let session = app.session_with(json!({ "workspace": folder })).await;
     session.ask("Read a").await;
-    assert_eq!(results(&session).await, [fine("     1→mine")]);
+    assert_eq!(results(&session).await, [success("     1→mine")]);
     let shown: Value = app.get(&session.path("")).send().await.unwrap().json().await.unwrap();
     assert_eq!(shown["workspace"], folder);
 }

@@ -1,4 +1,4 @@
-//! Pages that are read.
+//! `WebFetch` without a question: pages, data and PDFs.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use twostep::tools::builtin::{Options, Web};
 use twostep::tools::pdf::Reader;
 
 use super::site::{MAX_PAGE, Site};
-use super::{failed, many, results};
+use super::{failed, results, round_of_calls};
 use crate::support::{Setup, TestApp, replies, says};
 
-pub(super) fn reaching(hosts: &[&str]) -> Options {
-    // A second test of the same process finds it installed.
+pub(super) fn web_options(hosts: &[&str]) -> Options {
+    // Fails when another test of this process has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let hosts = AllowedHosts::parse(hosts.iter().copied()).unwrap();
     let documents = Reader::with_helper(env!("CARGO_BIN_EXE_twostep").into());
@@ -22,12 +22,12 @@ pub(super) fn reaching(hosts: &[&str]) -> Options {
 
 fn fetches(site: &Site, paths: &[&str]) -> Value {
     let call = |path: &&str| ("WebFetch", json!({ "url": site.url(path) }));
-    many(&paths.iter().map(call).collect::<Vec<_>>())
+    round_of_calls(&paths.iter().map(call).collect::<Vec<_>>())
 }
 
 async fn read(site: &Site, hosts: &[&str], paths: &[&str]) -> Vec<(bool, String)> {
     let script = replies(&[fetches(site, paths), says("Read.")]);
-    let setup = Setup { options: reaching(hosts), ..Setup::default() };
+    let setup = Setup { options: web_options(hosts), ..Setup::default() };
     let app = TestApp::start_with(script, setup).await;
     let session = app.session().await;
     assert_eq!(session.ask("Read").await["output_text"], "Read.");
@@ -35,9 +35,9 @@ async fn read(site: &Site, hosts: &[&str], paths: &[&str]) -> Vec<(bool, String)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_is_read_as_markdown_and_data_as_it_is() {
+async fn a_page_is_returned_as_markdown_and_data_is_returned_unchanged() {
     let site = Site::start().await;
-    let paths = ["/page", "/data", "/small", "/small-br", "/to?place=/page%23bread"];
+    let paths = ["/page", "/data", "/small", "/small-br", "/to?target=/page%23bread"];
     let page = format!("Title: A page\n\n# Bread\n\nTake [flour]({}).", site.url("/flour"));
     let found = |path: &str, text: &str| (false, format!("{}\n\n{text}", site.url(path)));
     assert_eq!(
@@ -47,17 +47,17 @@ async fn a_page_is_read_as_markdown_and_data_as_it_is() {
             found("/data", r#"{"flour": 500}"#),
             found("/small", "small"),
             found("/small-br", "small"),
-            // Where it was in the end.
+            // The URL after the redirect.
             found("/page", &page),
         ]
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_cannot_be_read_is_an_answer_that_says_why() {
+async fn a_page_that_cannot_be_read_is_an_error_result_with_the_reason() {
     let site = Site::start().await;
     let paths =
-        ["/too-full", "/bomb", "/bomb-br", "/odd", "/odd-br", "/report", "/nowhere", "/around"];
+        ["/too-full", "/bomb", "/bomb-br", "/odd", "/odd-br", "/report", "/nowhere", "/loop"];
     let long = "the body is longer than 5242880 bytes";
     assert_eq!(
         read(&site, &[&site.host], &paths).await,
@@ -72,11 +72,11 @@ async fn a_page_that_cannot_be_read_is_an_answer_that_says_why() {
             failed("fetch failed"),
         ]
     );
-    assert_eq!(site.asked().iter().filter(|path| *path == "/around").count(), 6);
+    assert_eq!(site.requested_paths().iter().filter(|path| *path == "/loop").count(), 6);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pdf_is_read_page_by_page_or_says_why_it_is_not() {
+async fn a_pdf_is_returned_page_by_page_or_the_error_has_the_reason() {
     let site = Site::start().await;
     let paths = ["/bread", "/download", "/locked", "/scan"];
     let found = read(&site, &[&site.host], &paths).await;
@@ -96,55 +96,58 @@ async fn a_pdf_is_read_page_by_page_or_says_why_it_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_page_is_cut_and_kept_whole_in_a_file() {
+async fn a_long_page_is_truncated_and_stored_as_a_whole_in_a_file() {
     let site = Site::start().await;
     let [(is_error, text)] = &read(&site, &[&site.host], &["/full"]).await[..] else { panic!() };
     assert!(!is_error);
     let length = MAX_PAGE + site.url("/full").len() + 2;
-    let cut = format!("[cut here: the whole result has {length} bytes and is in the file ");
-    assert!(text.contains(&cut), "{}", &text[text.len() - 200..]);
+    let note = format!("[cut here: the whole result has {length} bytes and is in the file ");
+    assert!(text.contains(&note), "{}", &text[text.len() - 200..]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_is_not_listed_is_not_asked_whoever_names_it() {
+async fn a_host_that_is_not_allowed_is_never_contacted_even_by_a_redirect() {
     let site = Site::start().await;
     let (port, host) = (site.host.rsplit_once(':').unwrap().1, site.host.as_str());
     let other = Site::start().await;
-    let leads = |place: &str| format!("/to?place={place}");
+    let redirect = |target: &str| format!("/to?target={target}");
     let paths = [
-        leads(&other.url("/page")),
-        leads(&format!("http://127.0.0.1:{port}/page")),
-        leads("http://169.254.169.254/latest/meta-data/"),
-        leads("file:///etc/passwd"),
+        redirect(&other.url("/page")),
+        redirect(&format!("http://127.0.0.1:{port}/page")),
+        redirect("http://169.254.169.254/latest/meta-data/"),
+        redirect("file:///etc/passwd"),
     ];
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     assert_eq!(read(&site, &[host, "public"], &paths).await, vec![failed("fetch failed"); 4]);
     assert_eq!(read(&site, &["public"], &["/page"]).await, [failed("fetch failed")]);
-    assert_eq!((other.asked(), site.asked()), (vec![], vec!["/to".to_owned(); 4]));
+    assert_eq!(
+        (other.requested_paths(), site.requested_paths()),
+        (vec![], vec!["/to".to_owned(); 4])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_of_the_network_is_told_as_one() {
+async fn a_failed_connection_is_reported_as_a_network_error() {
     let site = Site::start().await;
     let script = replies(&[fetches(&site, &["/page"]), says("I cannot.")]);
-    let setup = Setup { options: reaching(&[]), ..Setup::default() };
+    let setup = Setup { options: web_options(&[]), ..Setup::default() };
     let app = TestApp::start_with(script, setup).await;
     let session = app.session().await;
     session.ask("Read").await;
     let events = session.events().await;
-    let told = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
-    assert_eq!(told["error_type"], "NETWORK_ERROR");
+    let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
+    assert_eq!(result["error_type"], "NETWORK_ERROR");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_was_read_a_moment_ago_is_not_asked_for_again() {
+async fn a_page_that_was_just_read_is_not_requested_again() {
     let site = Site::start().await;
     let read = || fetches(&site, &["/page"]);
     let script = replies(&[read(), read(), fetches(&site, &["/nowhere"]), says("Read.")]);
-    let setup = Setup { options: reaching(&[&site.host]), ..Setup::default() };
+    let setup = Setup { options: web_options(&[&site.host]), ..Setup::default() };
     let app = TestApp::start_with(script, setup).await;
     for text in ["Read", "Read once more"] {
         assert_eq!(app.session().await.ask(text).await["output_text"], "Read.");
     }
-    assert_eq!(site.asked(), ["/page", "/nowhere", "/nowhere"]);
+    assert_eq!(site.requested_paths(), ["/page", "/nowhere", "/nowhere"]);
 }

@@ -1,4 +1,4 @@
-//! What the operator says of the web on the command line.
+//! The options of `serve` that enable tools which access the web.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::support::{Program, binary, data_dir, database, outcome};
 
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-fn declared(folder: &Path, change: &Value) -> String {
+fn write_tools_file(folder: &Path, change: &Value) -> String {
     let mut tool = json!({
         "name": "cancel_order", "description": "Cancels an order.",
         "input_schema": { "type": "object" }, "url": "https://tools.example.com/cancel",
@@ -22,8 +22,8 @@ fn declared(folder: &Path, change: &Value) -> String {
 }
 
 fn serve(database: &str, more: &[&str]) -> Command {
-    let usual = ["serve", "--offline", "--bind", "127.0.0.1:0", "--database-url", database];
-    binary(&[&usual, more].concat())
+    let defaults = ["serve", "--offline", "--bind", "127.0.0.1:0", "--database-url", database];
+    binary(&[&defaults, more].concat())
 }
 
 async fn names(program: &Program) -> Vec<String> {
@@ -36,20 +36,20 @@ async fn names(program: &Program) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_that_reach_the_web_are_there_if_the_operator_says_so() {
+async fn tools_that_access_the_web_exist_only_if_the_operator_enables_them() {
     let (folder, database) = (data_dir(), database().await);
-    let file = declared(folder.path(), &json!({}));
-    let reaching = ["WebFetch", "WebSearch", "web_search", "cancel_order"];
+    let file = write_tools_file(folder.path(), &json!({}));
+    let web_tools = ["WebFetch", "WebSearch", "web_search", "cancel_order"];
 
     let program = Program::serve(serve(&database.url(), &[])).await;
-    let usual = names(&program).await;
-    assert!(reaching.iter().all(|name| !usual.contains(&(*name).to_owned())), "{usual:?}");
+    let defaults = names(&program).await;
+    assert!(web_tools.iter().all(|name| !defaults.contains(&(*name).to_owned())), "{defaults:?}");
     program.terminate().await;
 
     let all = ["--web-hosts", "public", "--search", "searxng", "--search-url", "http://searx:8888"];
     let all = [&all[..], &["--http-tools", &file]].concat();
     let program = Program::serve(serve(&database.url(), &all)).await;
-    assert_eq!(names(&program).await, [usual, reaching.map(str::to_owned).to_vec()].concat());
+    assert_eq!(names(&program).await, [defaults, web_tools.map(str::to_owned).to_vec()].concat());
     program.terminate().await;
 
     let few =
@@ -62,10 +62,10 @@ async fn tools_that_reach_the_web_are_there_if_the_operator_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_word_about_the_web_that_cannot_be_used_is_named_at_the_start() {
+async fn serve_refuses_an_invalid_option_for_the_web_and_names_it() {
     let (folder, database) = (data_dir(), database().await);
-    let twice = declared(folder.path(), &json!({ "name": "read_file" }));
-    let told = "there are two tools of the name read_file";
+    let twice = write_tools_file(folder.path(), &json!({ "name": "read_file" }));
+    let message = "there are two tools of the name read_file";
     for (options, part) in [
         (vec!["--web-hosts", "https://a"], "--web-hosts is not a list of hosts"),
         (vec!["--search", "searxng"], "--search searxng needs --search-url"),
@@ -73,14 +73,14 @@ async fn a_word_about_the_web_that_cannot_be_used_is_named_at_the_start() {
         (vec!["--search", "brave", "--search-url", "ftp://a"], "not the URL of a web server"),
         (vec!["--search-url", "http://a"], "--search"),
         (vec!["--http-tools", "/no/such/file"], "/no/such/file cannot be used"),
-        (vec!["--http-tools", &twice], told),
+        (vec!["--http-tools", &twice], message),
     ] {
         let (status, stdout, stderr) = outcome(serve(&database.url(), &options)).await;
         assert!(!matches!(status, Some(0) | None), "{options:?}");
         assert_eq!(stdout, "", "{options:?}");
         assert!(stderr.contains(part), "{options:?}: {stderr}");
     }
-    let wrong = declared(folder.path(), &json!({ "secret": "planted-secret" }));
+    let wrong = write_tools_file(folder.path(), &json!({ "secret": "planted-secret" }));
     let (_, _, stderr) = outcome(serve(&database.url(), &["--http-tools", &wrong])).await;
     assert!(stderr.contains("\"cancel_order\": the secret is not"), "{stderr}");
     assert!(!stderr.contains("planted"), "{stderr}");

@@ -1,4 +1,4 @@
-//! Tools that reach the web.
+//! Tools that access the web.
 
 mod custom_endpoints;
 mod dns_server;
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 
 use crate::support::Session;
 
-/// A reply of several calls.
-fn many(calls: &[(&str, Value)]) -> Value {
+/// A reply of the model with several calls.
+fn round_of_calls(calls: &[(&str, Value)]) -> Value {
     let block =
         |(name, input): &(&str, Value)| json!({ "type": "tool_use", "name": name, "input": input });
     json!({ "content": calls.iter().map(block).collect::<Vec<_>>() })
 }
 
-/// What the calls of the first reply came to, and whether they failed.
+/// The results of the first round: whether each failed, and its text.
 async fn results(session: &Session<'_>) -> Vec<(bool, String)> {
     let history = session.history().await;
     let blocks = history[2]["message"]["content"].as_array().unwrap();

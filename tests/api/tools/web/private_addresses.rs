@@ -1,8 +1,7 @@
-//! Addresses that are not everybody's: none is connected to, in whatever spelling, by whatever name
-//! and behind whatever redirect.
+//! `WebFetch` never connects to a private address: in any spelling, by any name, after any redirect.
 //!
-//! The test runs in a network namespace of its own, where all addresses lead to it and where it
-//! answers for all names, so that it sees every connection that is made.
+//! The test runs in a network namespace of its own. All addresses are local to it and it serves
+//! DNS, so it sees every connection.
 
 use std::env;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -20,12 +19,12 @@ use twostep::tools::{Registry, ToolContext, builtin};
 
 use super::dns_server::{self, Names};
 use super::failed;
-use super::fetch::reaching;
+use super::fetch::web_options;
 use crate::support::machine;
 
-/// Says that the test is where it may be.
+/// Set in the environment of the test that runs in the namespace.
 const INSIDE: &str = "TWOSTEP_TEST_NAMESPACE";
-/// What makes the namespace: every address is our own, and names are asked of 127.0.0.1.
+/// Sets up the namespace: every address is local, and the DNS server is 127.0.0.1.
 const SET_UP: &str = "set -e
     ip link set lo up
     ip route add local default dev lo
@@ -33,12 +32,12 @@ const SET_UP: &str = "set -e
     printf 'nameserver 127.0.0.1\\n' > \"$2\"
     mount --bind \"$2\" /etc/resolv.conf
     exec \"$1\" --exact \"$3::inside\" --ignored --nocapture";
-/// An address of everybody's network.
+/// A public address.
 const PUBLIC: &str = "93.184.216.34";
-/// A host that the operator has listed.
+/// A host that the operator allows.
 const LISTED: &str = "listed.test:8080";
 
-/// Addresses that nobody's page is at, written in all ways.
+/// URLs of private addresses in all spellings.
 const PRIVATE: [&str; 44] = [
     "http://127.0.0.1/",
     "https://127.0.0.1/",
@@ -85,7 +84,7 @@ const PRIVATE: [&str; 44] = [
     "http://me@127.0.0.1/",
     "http://listed.test:8081/",
 ];
-/// Names that do not lead to everybody's network, or not to there alone.
+/// URLs of names that do not resolve, or that have a private address.
 const NAMED: [&str; 9] = [
     "http://private.test/",
     "http://loopback.test/",
@@ -97,12 +96,12 @@ const NAMED: [&str; 9] = [
     "http://both.test/",
     "http://unknown.test/",
 ];
-/// What may be asked for by its address, and not in this way.
-const ODD: [&str; 3] =
+/// URLs of a public address with a port that does not belong to the scheme.
+const WRONG_PORTS: [&str; 3] =
     ["http://public.test:22/", "https://public.test:8080/", "https://public.test:80/"];
 
 #[test]
-fn no_address_of_a_network_of_somebodys_own_is_connected_to() {
+fn private_addresses_are_never_connected_to() {
     if machine::is_left_out("namespaces") {
         return;
     }
@@ -119,26 +118,31 @@ fn no_address_of_a_network_of_somebodys_own_is_connected_to() {
         .env(INSIDE, "yes")
         .output()
         .unwrap();
-    let told = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert!(output.status.success() && told[0].contains("1 passed"), "{}{}", told[0], told[1]);
+    let printed = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(
+        output.status.success() && printed[0].contains("1 passed"),
+        "{}{}",
+        printed[0],
+        printed[1]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the test above runs it, in a namespace"]
 async fn inside() {
-    assert!(env::var_os(INSIDE).is_some(), "all of this would be asked of the real network");
+    assert!(env::var_os(INSIDE).is_some(), "the requests would reach the real network");
     dns_server::serve(UdpSocket::bind("127.0.0.1:53").unwrap(), names());
-    let seen = watch().await;
+    let seen = listen_everywhere().await;
     controls(&seen).await;
 
     let browser = Browser::new();
     let refused = failed("fetch failed");
-    for url in PRIVATE.iter().chain(&NAMED).chain(&ODD) {
+    for url in PRIVATE.iter().chain(&NAMED).chain(&WRONG_PORTS) {
         assert_eq!(browser.fetch(url).await, refused, "{url}");
         let redirect = format!("http://{LISTED}/?{url}");
         assert_eq!(browser.fetch(&redirect).await, refused, "{redirect}");
     }
-    // A name that leads to everybody's network at first, and then elsewhere.
+    // A name with a public address at the first lookup and private addresses afterwards.
     for _ in 0..4 {
         assert_eq!(browser.fetch("http://rebound.test/").await, refused);
     }
@@ -150,7 +154,7 @@ async fn inside() {
         seen.into_iter().partition(|seen| *seen == listed || *seen == public);
     assert_eq!(others, []);
     let count = |address| allowed.iter().filter(|seen| **seen == address).count();
-    // Each redirect, but for those whose connection was kept, and the name at first.
+    // Connections for the redirects, some of them reused, and one for the first lookup of the name.
     assert!(count(listed) > 0 && count(public) == 1, "{allowed:?}");
 }
 
@@ -172,22 +176,22 @@ fn names() -> Names {
     ])
 }
 
-/// The addresses that were connected to.
+/// The local addresses of all accepted connections.
 type Seen = Arc<Mutex<Vec<SocketAddr>>>;
 
-/// Listens at all addresses, on the ports of the web and one more.
-async fn watch() -> Seen {
+/// Accepts connections at all addresses, on ports of the web and port 22, and records them.
+async fn listen_everywhere() -> Seen {
     let seen = Seen::default();
     for port in [80, 443, 8080, 8081, 22] {
         let listener = TcpListener::bind(("::", port)).await.unwrap();
         let seen = Arc::clone(&seen);
         TaskTracker::new().spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let own = stream.local_addr().unwrap();
-                let own = SocketAddr::new(own.ip().to_canonical(), own.port());
-                seen.lock().unwrap().push(own);
+                let address = stream.local_addr().unwrap();
+                let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+                seen.lock().unwrap().push(address);
                 if port == 8080 {
-                    TaskTracker::new().spawn(lead_on(stream));
+                    TaskTracker::new().spawn(redirect_requests(stream));
                 }
             }
         });
@@ -195,34 +199,35 @@ async fn watch() -> Seen {
     seen
 }
 
-/// Leads every request to where its query says.
-async fn lead_on(mut stream: TcpStream) {
+/// Redirects every request to the URL in its query.
+async fn redirect_requests(mut stream: TcpStream) {
     let mut request = [0; 4096];
     while let Ok(length @ 1..) = stream.read(&mut request).await {
         let text = String::from_utf8_lossy(&request[..length]).into_owned();
         let path = text.split(' ').nth(1).unwrap_or_default();
-        let place = path.trim_start_matches("/?");
+        let target = path.trim_start_matches("/?");
         let answer =
-            format!("HTTP/1.1 302 Found\r\nlocation: {place}\r\ncontent-length: 0\r\n\r\n");
+            format!("HTTP/1.1 302 Found\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n");
         if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
         }
     }
 }
 
-/// Connections of our own are seen, to whatever address: who sees none later has not missed them.
+/// Checks that connections to private addresses are recorded, so that later none is missed.
 async fn controls(seen: &Seen) {
-    let places = ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1", "64:ff9b::a00:1"];
-    let places = places.map(|text| SocketAddr::new(text.parse::<IpAddr>().unwrap(), 443));
-    for place in places {
-        let mut stream = TcpStream::connect(place).await.unwrap();
-        // It is closed by who accepted it, and has then noted it.
+    let addresses =
+        ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fd00::1", "64:ff9b::a00:1"];
+    let addresses = addresses.map(|text| SocketAddr::new(text.parse::<IpAddr>().unwrap(), 443));
+    for address in addresses {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // Waits until the listener has recorded and closed the connection.
         let _ = stream.read(&mut [0]).await;
     }
-    assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), places);
+    assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), addresses);
 }
 
-/// The tool, as runs have it.
+/// `WebFetch` with the same options as in a run.
 struct Browser {
     tools: Registry,
     context: ToolContext,
@@ -232,7 +237,7 @@ struct Browser {
 impl Browser {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        let tools = builtin::all(&reaching(&["public", LISTED]));
+        let tools = builtin::all(&web_options(&["public", LISTED]));
         Self {
             tools: Registry::new(tools).unwrap(),
             context: ToolContext::alone(Workspace::new(folder.path().to_owned())),

@@ -1,4 +1,4 @@
-//! Pages that are found, by stand-ins for the services that find them.
+//! `web_search` and `WebSearch`, with stubs of the search services.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use tokio::net::TcpListener;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use twostep::tools::builtin::{Options, Search, SearchProvider};
 
-use super::{many, results};
+use super::{results, round_of_calls};
 use crate::support::{Setup, TestApp, replies, says};
 
 const KEY: &str = "planted-search-key";
 
-type Answer = (StatusCode, Json<Value>);
+type JsonResponse = (StatusCode, Json<Value>);
 
-/// Eight pages of four hosts, the best first.
+/// Eight pages of four hosts, the best match first.
 fn pages(query: &str) -> Vec<(String, String)> {
     let hosts = ["docs.rs", "example.com", "old.example.com", "evil.test"];
     let page = |n: usize| (format!("{query} {n}"), format!("https://{}/{n}", hosts[n % 4]));
     (0..8).map(page).collect()
 }
 
-async fn searxng(Query(query): Query<HashMap<String, String>>) -> Answer {
+async fn searxng(Query(query): Query<HashMap<String, String>>) -> JsonResponse {
     if query.get("format").is_none_or(|format| format != "json") {
         return (StatusCode::FORBIDDEN, Json(Value::Null));
     }
@@ -43,7 +43,7 @@ async fn searxng(Query(query): Query<HashMap<String, String>>) -> Answer {
     (StatusCode::OK, Json(json!({ "query": query["q"], "results": results, "answers": [] })))
 }
 
-async fn brave(headers: HeaderMap, Query(query): Query<HashMap<String, String>>) -> Answer {
+async fn brave(headers: HeaderMap, Query(query): Query<HashMap<String, String>>) -> JsonResponse {
     if headers.get("x-subscription-token").is_none_or(|key| key != KEY) {
         let code = "SUBSCRIPTION_TOKEN_INVALID";
         return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({ "error": { "code": code } })));
@@ -60,7 +60,7 @@ async fn brave(headers: HeaderMap, Query(query): Query<HashMap<String, String>>)
     (StatusCode::OK, Json(json!({ "type": "search", "web": { "results": results } })))
 }
 
-async fn stand_in() -> (Url, AbortOnDropHandle<()>) {
+async fn start_stub() -> (Url, AbortOnDropHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/base/", listener.local_addr().unwrap()).parse().unwrap();
     let router = Router::new()
@@ -71,11 +71,11 @@ async fn stand_in() -> (Url, AbortOnDropHandle<()>) {
 }
 
 async fn search(provider: SearchProvider, searches: &[(&str, Value)]) -> Vec<(bool, String)> {
-    // A second test of the same process finds it installed.
+    // Fails when another test of this process has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let search = Some(Arc::new(Search::new(provider).unwrap()));
     let options = Options { search, ..Options::default() };
-    let script = replies(&[many(searches), says("Found.")]);
+    let script = replies(&[round_of_calls(searches), says("Found.")]);
     let app = TestApp::start_with(script, Setup { options, ..Setup::default() }).await;
     let session = app.session().await;
     assert_eq!(session.ask("Search").await["output_text"], "Found.");
@@ -93,8 +93,8 @@ fn found(query: &str, snippet: &str, numbers: &[usize]) -> (bool, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_come_in_their_order_and_five_of_them_unless_more_are_asked_for() {
-    let (url, _serving) = stand_in().await;
+async fn results_are_in_order_and_web_search_returns_five_unless_more_are_requested() {
+    let (url, _serving) = start_stub().await;
     let searches = [
         ("web_search", json!({ "query": "bread" })),
         ("web_search", json!({ "query": "bread", "max_results": 7 })),
@@ -112,8 +112,8 @@ async fn results_come_in_their_order_and_five_of_them_unless_more_are_asked_for(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn domains_are_allowed_and_blocked_with_all_beneath_them() {
-    let (url, _serving) = stand_in().await;
+async fn allowed_and_blocked_domains_include_their_subdomains() {
+    let (url, _serving) = start_stub().await;
     let searches = [
         (
             "WebSearch",
@@ -137,8 +137,8 @@ async fn domains_are_allowed_and_blocked_with_all_beneath_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn brave_is_asked_with_its_key_and_answers_without_tags() {
-    let (url, _serving) = stand_in().await;
+async fn requests_to_brave_have_its_key_and_results_have_no_html_tags() {
+    let (url, _serving) = start_stub().await;
     let searches = [
         ("web_search", json!({ "query": "bread", "max_results": 2 })),
         ("web_search", json!({ "query": "nothing" })),
@@ -155,21 +155,21 @@ async fn brave_is_asked_with_its_key_and_answers_without_tags() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_that_cannot_be_made_is_an_answer_that_says_why() {
-    let (url, serving) = stand_in().await;
+async fn a_search_that_fails_is_an_error_result_with_the_reason() {
+    let (url, serving) = start_stub().await;
     let searches = [
         ("WebSearch", json!({ "query": "broken" })),
         ("web_search", json!({ "query": " " })),
         ("web_search", json!({ "query": "x".repeat(401) })),
     ];
-    let wrapped = |text: &str| {
+    let failure = |text: &str| {
         (true, format!("<tool_use_error>Error calling tool (WebSearch): {text}</tool_use_error>"))
     };
     let query = "Error: web_search: the query has to have 1 to 400 bytes, with its domains";
     assert_eq!(
         search(SearchProvider::Searxng(url.clone()), &searches).await,
         [
-            wrapped("the search service gave an answer that cannot be read"),
+            failure("the search service gave an answer that cannot be read"),
             (true, query.to_owned()),
             (true, query.to_owned()),
         ]
@@ -177,6 +177,6 @@ async fn a_search_that_cannot_be_made_is_an_answer_that_says_why() {
     drop(serving);
     assert_eq!(
         search(SearchProvider::Searxng(url), &[("WebSearch", json!({ "query": "bread" }))]).await,
-        [wrapped("fetch failed")]
+        [failure("fetch failed")]
     );
 }

@@ -1,4 +1,4 @@
-//! A site with pages of all kinds.
+//! A web server with pages of all kinds.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,37 +15,37 @@ use miniz_oxide::deflate::compress_to_vec;
 use tokio::net::TcpListener;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-/// What a page may have, in bytes.
+/// The maximum size of a page in bytes.
 pub(super) const MAX_PAGE: usize = 5 * 1024 * 1024;
 
-/// A site that notes what it was asked for.
+/// A web server that records the paths of its requests.
 pub(super) struct Site {
-    /// Its host and its port.
+    /// Host and port.
     pub(super) host: String,
-    asked: Asked,
+    paths: Paths,
     _task: AbortOnDropHandle<()>,
 }
 
-type Asked = Arc<Mutex<Vec<String>>>;
+type Paths = Arc<Mutex<Vec<String>>>;
 
 impl Site {
     pub(super) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = format!("localhost:{}", listener.local_addr().unwrap().port());
-        let asked = Asked::default();
-        let router = Router::new().fallback(any(page)).with_state(Arc::clone(&asked));
+        let paths = Paths::default();
+        let router = Router::new().fallback(any(page)).with_state(Arc::clone(&paths));
         let serving = async { axum::serve(listener, router).await.unwrap() };
         let task = AbortOnDropHandle::new(TaskTracker::new().spawn(serving));
-        Self { host, asked, _task: task }
+        Self { host, paths, _task: task }
     }
 
     pub(super) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.host)
     }
 
-    /// The paths that were asked for, in their order.
-    pub(super) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    /// The requested paths in order.
+    pub(super) fn requested_paths(&self) -> Vec<String> {
+        self.paths.lock().unwrap().clone()
     }
 }
 
@@ -56,13 +56,13 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A document that a real program has made.
+/// A PDF file of the fixtures, written by a common program.
 fn document(name: &str) -> Vec<u8> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pdf");
     std::fs::read(folder.join(name)).unwrap()
 }
 
-/// An answer that is compressed the other way.
+/// A response that is compressed with Brotli.
 fn brotli(text: &[u8]) -> (Builder, Body) {
     let mut stream = Vec::new();
     let params = brotli::enc::BrotliEncoderParams::default();
@@ -75,21 +75,21 @@ fn of_type(content_type: &str) -> Builder {
 }
 
 async fn page(
-    State(asked): State<Asked>,
+    State(paths): State<Paths>,
     Query(query): Query<HashMap<String, String>>,
     uri: Uri,
 ) -> Response<Body> {
-    asked.lock().unwrap().push(uri.path().to_owned());
+    paths.lock().unwrap().push(uri.path().to_owned());
     let html = "<title>A page</title><h1>Bread</h1><p>Take <a href='/flour'>flour</a>.</p>";
-    let leads_to = |place: &str| Response::builder().status(302).header(LOCATION, place);
+    let redirect = |target: &str| Response::builder().status(302).header(LOCATION, target);
     let compressed = |text: &[u8]| {
         (of_type("text/plain").header(CONTENT_ENCODING, "gzip"), Body::from(gzip(text)))
     };
     let (head, body) = match uri.path() {
         "/page" => (of_type("text/html; charset=utf-8"), Body::from(html)),
         "/data" => (of_type("application/json"), Body::from(r#"{"flour": 500}"#)),
-        "/to" => (leads_to(&query["place"]), Body::empty()),
-        "/around" => (leads_to("/around"), Body::empty()),
+        "/to" => (redirect(&query["target"]), Body::empty()),
+        "/loop" => (redirect("/loop"), Body::empty()),
         "/full" => (of_type("text/plain"), Body::from(vec![b'x'; MAX_PAGE])),
         "/too-full" => (of_type("text/plain"), Body::from(vec![b'x'; MAX_PAGE + 1])),
         "/small" => compressed(b"small"),

@@ -1,4 +1,4 @@
-//! Addresses that somebody has named are visited, and others only if somebody allows it.
+//! URL provenance: `WebFetch` needs an approval for a URL that only the model has named.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use twostep::tools::policy::OperatorPolicy;
 
-use super::fetch::reaching;
+use super::fetch::web_options;
 use super::site::Site;
 use crate::support::{Setup, TestApp, calls, pending, replies, says};
 
@@ -16,7 +16,7 @@ fn fetches(url: &str) -> Value {
 
 async fn start(site: &Site, script: &[Value]) -> TestApp {
     let setup = Setup {
-        options: reaching(&[&site.host]),
+        options: web_options(&[&site.host]),
         permissions: Some(OperatorPolicy::default()),
         ..Setup::default()
     };
@@ -24,7 +24,7 @@ async fn start(site: &Site, script: &[Value]) -> TestApp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_the_user_names_is_visited() {
+async fn a_url_that_the_user_names_is_fetched_without_approval() {
     let site = Site::start().await;
     let app = start(&site, &[fetches(&site.url("/page")), says("Bread.")]).await;
     let session = app.session().await;
@@ -33,46 +33,46 @@ async fn an_address_that_the_user_names_is_visited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_on_a_page_that_was_read_is_visited() {
+async fn a_link_on_a_fetched_page_is_fetched_without_approval() {
     let site = Site::start().await;
     let script = [fetches(&site.url("/page")), fetches(&site.url("/flour")), says("Done.")];
     let app = start(&site, &script).await;
     let session = app.session().await;
     let run = session.ask(&format!("Read {} and what it links to", site.url("/page"))).await;
     assert_eq!(run["status"], "completed");
-    assert_eq!(site.asked(), ["/page", "/flour"]);
+    assert_eq!(site.requested_paths(), ["/page", "/flour"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_the_model_makes_up_waits_for_somebody() {
+async fn a_url_that_only_the_model_names_waits_for_approval() {
     let site = Site::start().await;
     let made_up = site.url("/page?secret=1234");
     let app = start(&site, &[fetches(&made_up), says("Done.")]).await;
     let session = app.session().await;
     let run = session.ask(&format!("What is on {}?", site.url("/page"))).await;
     assert_eq!(run["status"], "requires_action");
-    assert_eq!(site.asked(), Vec::<String>::new());
+    assert_eq!(site.requested_paths(), Vec::<String>::new());
     let waiting = app.get(&session.path("/approvals")).send().await.unwrap();
     let waiting: Value = waiting.json().await.unwrap();
     assert_eq!(waiting["data"][0]["reason"], "nobody but the model has named this address");
     let [id] = pending(&run)[..] else { panic!("{run}") };
     session.allow(id, json!({})).await;
     assert_eq!(session.settled(&run).await["output_text"], "Done.");
-    assert_eq!(site.asked(), ["/page"]);
+    assert_eq!(site.requested_paths(), ["/page"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_repeats_an_address_does_not_make_it_known() {
+async fn a_result_that_repeats_a_url_of_the_model_gives_it_no_provenance() {
     let site = Site::start().await;
     let made_up = site.url("/page?secret=1234");
-    let thinks = calls(
+    let thought = calls(
         "sequential_thinking",
         json!({
             "thought": format!("I read {made_up}"), "thought_number": 1, "total_thoughts": 1,
             "next_thought_needed": false,
         }),
     );
-    let app = start(&site, &[thinks, fetches(&made_up), says("Done.")]).await;
+    let app = start(&site, &[thought, fetches(&made_up), says("Done.")]).await;
     let session = app.session().await;
     let run = session.ask("Think").await;
     let history = session.history().await;
@@ -80,11 +80,11 @@ async fn a_tool_that_repeats_an_address_does_not_make_it_known() {
     assert_eq!(run["status"], "requires_action");
     session.cancel(&run).await;
     session.settled(&run).await;
-    assert_eq!(site.asked(), Vec::<String>::new());
+    assert_eq!(site.requested_paths(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_domain_that_a_rule_allows_is_visited_wherever_in_it() {
+async fn a_rule_that_allows_a_domain_allows_all_its_urls() {
     let site = Site::start().await;
     let app = start(&site, &[fetches(&site.url("/page")), says("Done.")]).await;
     let rule =
@@ -99,7 +99,7 @@ async fn a_domain_that_a_rule_allows_is_visited_wherever_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_allows_an_address_for_the_session_allows_no_other() {
+async fn allowing_a_url_for_the_session_allows_no_other_url() {
     let site = Site::start().await;
     let (one, other) = (site.url("/page"), site.url("/data"));
     let app = start(&site, &[fetches(&one), fetches(&one), fetches(&other), says("Done.")]).await;
