@@ -1,5 +1,5 @@
-//! Decisions that must not have their way, as a list; and some that must, so that a service that
-//! refuses everything fails.
+//! Attacks with decisions, from a list. Some decisions of the list are valid, so that a service
+//! that refuses everything fails.
 
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
@@ -18,40 +18,40 @@ fn script() -> Value {
     ])
 }
 
-/// The body of a post, with its short hands written out.
-fn body(given: &Value) -> String {
-    if let Some(raw) = given.as_str().and_then(|text| text.strip_prefix("RAW:")) {
+/// The body of a POST. Expands the abbreviations of the list.
+fn body(posted: &Value) -> String {
+    if let Some(raw) = posted.as_str().and_then(|text| text.strip_prefix("RAW:")) {
         let deep = format!("{}1{}", "[".repeat(70), "]".repeat(70));
         return raw.replace("DEEP", &deep);
     }
-    let mut given = given.clone();
-    if let Some(length) = given["message"].as_str().and_then(|text| text.strip_prefix("LONG:")) {
-        given["message"] = json!("x".repeat(length.parse().unwrap()));
+    let mut posted = posted.clone();
+    if let Some(length) = posted["message"].as_str().and_then(|text| text.strip_prefix("LONG:")) {
+        posted["message"] = json!("x".repeat(length.parse().unwrap()));
     }
-    given.to_string()
+    posted.to_string()
 }
 
-/// Where a case posts to.
-async fn path(app: &TestApp, session: &Session<'_>, at: &str) -> String {
-    match at {
+/// The path that a case posts to.
+async fn path(app: &TestApp, session: &Session<'_>, target: &str) -> String {
+    match target {
         "other_session" => app.session().await.path("/approvals/toolu_1"),
         "no_session" => "/v1/sessions/ses_0/approvals/toolu_1".to_owned(),
         "tool_results" => session.path("/tool_results"),
         "other_tenant" => {
-            give(app, session, "other").await;
+            move_to_tenant(app, session, "other").await;
             session.path("/approvals/toolu_1")
         }
         call => session.path(&format!("/approvals/{call}")),
     }
 }
 
-/// Gives a session to a tenant.
-async fn give(app: &TestApp, session: &Session<'_>, tenant: &str) {
+/// Moves a session and its rows to a tenant.
+async fn move_to_tenant(app: &TestApp, session: &Session<'_>, tenant: &str) {
     let mut conn = app.database.pool(1).acquire().await.unwrap();
-    let new =
+    let insert =
         "INSERT INTO tenants (id, name) VALUES (gen_random_uuid(), $1) ON CONFLICT DO NOTHING";
-    sqlx::query(new).bind(tenant).execute(&mut *conn).await.unwrap();
-    // The keys between the tables are not looked at meanwhile.
+    sqlx::query(insert).bind(tenant).execute(&mut *conn).await.unwrap();
+    // Disables the checks of foreign keys while the rows change.
     sqlx::query("SET session_replication_role = replica").execute(&mut *conn).await.unwrap();
     for statement in [
         "UPDATE sessions SET tenant_id = t.id FROM tenants t WHERE t.name = $1 AND sessions.id = $2",
@@ -65,25 +65,25 @@ async fn give(app: &TestApp, session: &Session<'_>, tenant: &str) {
     }
 }
 
-fn post(app: &TestApp, path: &str, given: &Value) -> RequestBuilder {
-    app.post(path).header("content-type", "application/json").body(body(given))
+fn post(app: &TestApp, path: &str, posted: &Value) -> RequestBuilder {
+    app.post(path).header("content-type", "application/json").body(body(posted))
 }
 
-/// Sends the posts of a case. Whether the call was decided on.
-async fn play(app: &TestApp, path: &str, case: &Value) -> bool {
+/// Sends the POST requests of a case. Returns whether one of the decisions was accepted.
+async fn send_posts(app: &TestApp, path: &str, case: &Value) -> bool {
     let name = &case["name"];
     let mut is_decided = false;
     for step in case["posts"].as_array().unwrap() {
         let response = post(app, path, &step[0]).send().await.unwrap();
         let status = response.status().as_u16();
         let is_repeated = response.headers().contains_key("idempotency-replayed");
-        let answer: Value = response.json().await.unwrap();
+        let reply: Value = response.json().await.unwrap();
         match step[1].as_u64() {
-            Some(expected) => assert_eq!(u64::from(status), expected, "{name}: {answer}"),
-            None => assert!(is_repeated && status < 300, "{name}: {answer}"),
+            Some(expected) => assert_eq!(u64::from(status), expected, "{name}: {reply}"),
+            None => assert!(is_repeated && status < 300, "{name}: {reply}"),
         }
         if let Some(pointer) = step[2].as_str() {
-            assert_eq!(answer["errors"][0]["pointer"], pointer, "{name}: {answer}");
+            assert_eq!(reply["errors"][0]["pointer"], pointer, "{name}: {reply}");
         }
         is_decided |= status < 300;
     }
@@ -91,7 +91,7 @@ async fn play(app: &TestApp, path: &str, case: &Value) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_decision_gets_further_than_it_may() {
+async fn invalid_decisions_have_no_effect() {
     let list: Value = serde_json::from_str(CASES).unwrap();
     let cases = list["cases"].as_array().unwrap();
     let app = TestApp::start_with(script(), asks()).await;
@@ -100,13 +100,13 @@ async fn no_decision_gets_further_than_it_may() {
         let session = app.session().await;
         let run = session.ask(&format!("Ring: {name}")).await;
         let events = session.events().await;
-        let at = case["at"].as_str().unwrap_or("toolu_1");
-        let path = path(&app, &session, at).await;
-        if play(&app, &path, case).await {
+        let target = case["at"].as_str().unwrap_or("toolu_1");
+        let path = path(&app, &session, target).await;
+        if send_posts(&app, &path, case).await {
             session.settled(&run).await;
         } else {
-            // Nothing has changed, and a decision as it should be still counts.
-            give(&app, &session, "default").await;
+            // Nothing has changed, and a valid decision is still accepted.
+            move_to_tenant(&app, &session, "default").await;
             assert_eq!(session.events().await, events, "{name}");
             session.deny("toolu_1", "No.").await;
             session.settled(&run).await;

@@ -1,4 +1,4 @@
-//! Calls that somebody must decide on.
+//! Calls that wait for an approval, and the decisions on them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{
     replies, says,
 };
 
-/// One call, and an answer that repeats its result.
+/// A script of one call and an answer that repeats its result.
 fn one_call(name: &str, input: Value) -> Value {
     replies(&[calls_as(&[("toolu_1", name, input)]), says("It said: {{results}}")])
 }
@@ -19,7 +19,8 @@ fn write(path: &str, content: &str) -> Value {
     json!({ "path": path, "content": content })
 }
 
-fn lines(app: &TestApp) -> usize {
+/// The number of calls of `ring` that ran.
+fn rings(app: &TestApp) -> usize {
     let text = std::fs::read_to_string(app.folder.path().join(BELL)).unwrap_or_default();
     text.lines().count()
 }
@@ -59,9 +60,13 @@ async fn a_call_waits_until_it_is_allowed() {
     assert_eq!(approvals, expected);
 
     let stop_reason = json!({ "type": "requires_action", "event_ids": ["toolu_1"] });
-    let resting = session.read().await;
+    let waiting_session = session.read().await;
     assert_eq!(
-        (&resting["status"], &resting["stop_reason"], &resting["active_run_id"]),
+        (
+            &waiting_session["status"],
+            &waiting_session["stop_reason"],
+            &waiting_session["active_run_id"]
+        ),
         (&json!("idle"), &stop_reason, &run["id"])
     );
     assert_eq!(session.events().await.last().unwrap()["stop_reason"], stop_reason);
@@ -89,14 +94,14 @@ async fn a_call_waits_until_it_is_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_reason_of_a_denial_reaches_the_model() {
+async fn the_reason_of_a_denial_is_sent_to_the_model() {
     let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), asks()).await;
     let session = app.session().await;
     let run = session.ask("Ring").await;
     session.deny("toolu_1", "Not at night. \u{1f319}").await;
     let run = session.settled(&run).await;
-    let told = "It said: Error: This call was denied, and did not run. Not at night. \u{1f319}";
-    assert_eq!((run["output_text"].as_str(), lines(&app)), (Some(told), 0));
+    let expected = "It said: Error: This call was denied, and did not run. Not at night. \u{1f319}";
+    assert_eq!((run["output_text"].as_str(), rings(&app)), (Some(expected), 0));
     let confirmed = session.events().await;
     let confirmed = confirmed.iter().find(|event| event["type"] == "user.tool_confirmation");
     let confirmed = confirmed.unwrap();
@@ -107,7 +112,7 @@ async fn the_reason_of_a_denial_reaches_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stands_behind_a_call_that_waits_runs_after_it() {
+async fn calls_after_a_call_that_waits_run_after_it() {
     let calls = [
         ("toolu_1", "get_time", json!({})),
         ("toolu_2", "write_file", write("a.txt", "new\n")),
@@ -133,12 +138,12 @@ async fn what_stands_behind_a_call_that_waits_runs_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_can_allow_what_the_operator_denies() {
+async fn a_client_cannot_allow_an_input_that_the_operator_denies() {
     let deny = Rule {
         tool: "*".to_owned(),
         input: [("path".to_owned(), "secrets/**".to_owned())].into(),
         decision: Permission::Deny,
-        reason: Some("Secrets stay.\0".to_owned()),
+        reason: Some("Secrets are protected.\0".to_owned()),
     };
     let mut setup = asks();
     setup.permissions.as_mut().unwrap().rules.push(deny);
@@ -147,7 +152,7 @@ async fn nobody_can_allow_what_the_operator_denies() {
     let run = session.ask("Write it").await;
     session.allow("toolu_1", json!({ "input": write("secrets/a", "x") })).await;
     let run = session.settled(&run).await;
-    assert_eq!(run["output_text"], "It said: Error: Secrets stay.\u{fffd}");
+    assert_eq!(run["output_text"], "It said: Error: Secrets are protected.\u{fffd}");
     assert!(!app.folder.path().join("secrets").exists());
 }
 
@@ -165,29 +170,29 @@ async fn a_nul_in_a_file_is_shown_and_written() {
     session.allow("toolu_1", json!({})).await;
     assert_eq!(session.settled(&run).await["status"], "completed");
     assert_eq!(std::fs::read(app.folder.path().join("a")).unwrap(), b"x\0");
-    // The witness in SQL cannot read a NUL that the model wrote.
+    // No final check: the history has a NUL of the model, which SQL cannot read.
     assert_eq!(app.findings().await, Vec::<String>::new());
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edited_input_is_what_runs_and_the_history_keeps_the_models_own() {
+async fn a_call_runs_with_its_edited_input_and_the_history_keeps_the_original() {
     let app = TestApp::start_with(one_call("ring", json!({ "line": "loud" })), asks()).await;
     let session = app.session().await;
     let run = session.ask("Ring").await;
     session.allow("toolu_1", json!({ "input": { "line": "soft" } })).await;
     let run = session.settled(&run).await;
-    let told = "It said: [The input was changed before the call ran. It ran with \
+    let expected = "It said: [The input was changed before the call ran. It ran with \
                 {\"line\":\"soft\"}]\nRang: soft";
-    assert_eq!(run["output_text"], told);
+    assert_eq!(run["output_text"], expected);
     let rung = std::fs::read_to_string(app.folder.path().join(BELL)).unwrap();
     assert_eq!(rung, "soft\n");
-    let asked = &session.history().await[1]["message"]["content"][0]["input"];
-    assert_eq!(asked, &json!({ "line": "loud" }));
+    let original = &session.history().await[1]["message"]["content"][0]["input"];
+    assert_eq!(original, &json!({ "line": "loud" }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_remembered_runs_without_asking_again() {
+async fn a_remembered_decision_applies_to_later_calls() {
     let script = replies(&[
         calls_as(&[("toolu_1", "write_file", write("a.txt", "1"))]),
         calls_as(&[("toolu_2", "write_file", write("a.txt", "2"))]),
@@ -201,14 +206,14 @@ async fn what_is_remembered_runs_without_asking_again() {
     session.allow("toolu_1", json!({ "remember": "session" })).await;
     session.waits_for(&run, &["toolu_3"]).await;
     assert_eq!(std::fs::read_to_string(app.folder.path().join("a.txt")).unwrap(), "2");
-    // The same again, rule included.
+    // The same decision again, with `remember`, is accepted.
     let again = json!({ "decision": "allow", "remember": "session" });
     assert_eq!(status_and_code(session.decide("toolu_1", &again)).await, (202, None));
     session.allow("toolu_3", json!({})).await;
     assert_eq!(session.settled(&run).await["output_text"], "Done.");
     let remember = json!({ "decision": "allow", "remember": "session" });
     let late = status_and_code(session.decide("toolu_3", &remember)).await;
-    assert_eq!(late, code(409, "already_resolved"), "nothing is remembered afterwards");
+    assert_eq!(late, code(409, "already_resolved"), "a settled call cannot be remembered");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -230,7 +235,7 @@ async fn the_calls_of_a_round_are_decided_one_by_one() {
     assert_eq!(pending(&run), ["toolu_1", "toolu_4"]);
     session.allow("toolu_4", json!({})).await;
     assert_eq!(
-        (session.run(&run).await["status"].as_str(), lines(&app)),
+        (session.run(&run).await["status"].as_str(), rings(&app)),
         (Some("requires_action"), 0)
     );
     assert_eq!(session.verify().await["findings"], json!([]));
@@ -245,7 +250,7 @@ async fn the_calls_of_a_round_are_decided_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_decision_again_changes_nothing_and_another_is_refused() {
+async fn a_repeated_decision_changes_nothing_and_a_different_one_is_refused() {
     let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), asks()).await;
     let session = app.session().await;
     let run = session.ask("Ring").await;
@@ -259,19 +264,19 @@ async fn the_same_decision_again_changes_nothing_and_another_is_refused() {
         (200, &"true".parse().unwrap())
     );
     assert_eq!(again.json::<Value>().await.unwrap(), session.run(&run).await);
-    for other in [
+    for different in [
         json!({ "decision": "deny" }),
         json!({ "decision": "allow" }),
         json!({ "decision": "allow", "input": { "line": "c" } }),
     ] {
-        let refused = session.decide("toolu_1", &other).send().await.unwrap();
+        let refused = session.decide("toolu_1", &different).send().await.unwrap();
         problem(refused, 409, "already_resolved").await;
     }
-    assert_eq!((session.events().await, lines(&app)), (events, 1));
+    assert_eq!((session.events().await, rings(&app)), (events, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_who_decide_at_once_one_wins() {
+async fn of_two_different_decisions_at_once_one_is_accepted() {
     let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), asks()).await;
     let mut allowed = 0;
     for pair in 0..20 {
@@ -282,56 +287,56 @@ async fn of_two_who_decide_at_once_one_wins() {
             status_and_code(session.decide("toolu_1", &yes)),
             status_and_code(session.decide("toolu_1", &no)),
         );
-        let lost = code(409, "already_resolved");
+        let refused = code(409, "already_resolved");
         let is_allowed = yes == (202, None);
-        let other = if is_allowed { (yes, no) } else { (no, yes) };
-        assert_eq!(other, ((202, None), lost));
+        let statuses = if is_allowed { (yes, no) } else { (no, yes) };
+        assert_eq!(statuses, ((202, None), refused));
         allowed += usize::from(is_allowed);
         session.settled(&run).await;
-        assert_eq!(lines(&app), allowed, "what was allowed ran, and nothing else");
+        assert_eq!(rings(&app), allowed, "exactly the allowed calls ran");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_nobody_decides_on_in_time_does_not_run() {
+async fn a_call_without_a_decision_before_its_deadline_does_not_run() {
     let setup = asks_for_approval_within(Duration::from_millis(300));
     let app = TestApp::start_with(one_call("ring", json!({ "line": "a" })), setup).await;
     let session = app.session().await;
     let run = session.ask("Ring").await;
     let run = session.settled(&run).await;
-    let told = "It said: Error: The approval of this call was not decided before its deadline, so the call did not run.";
-    assert_eq!(run["output_text"], told);
+    let expected = "It said: Error: The approval of this call was not decided before its deadline, so the call did not run.";
+    assert_eq!(run["output_text"], expected);
     for decision in ["allow", "deny"] {
         let late = session.decide("toolu_1", &json!({ "decision": decision }));
         problem(late.send().await.unwrap(), 410, "approval_expired").await;
     }
-    assert_eq!(lines(&app), 0);
+    assert_eq!(rings(&app), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_holds_no_slot_and_survives_a_restart() {
+async fn a_waiting_run_holds_no_slot_and_survives_a_restart() {
     let script = one_call("ring", json!({ "line": "a" }));
     let setup = || Setup { slots: Some(1), ..asks() };
     let app = TestApp::start_with(script.clone(), setup()).await;
-    let mut waits = Vec::new();
+    let mut waiting_runs = Vec::new();
     for number in 0..3 {
         let session = app.session().await;
         let run = session.ask(&format!("Ring {number}")).await;
         assert_eq!(run["status"], "requires_action");
-        waits.push((session.id.clone(), run));
+        waiting_runs.push((session.id.clone(), run));
     }
     let app = app.restarted_with(script, setup()).await;
-    for (id, run) in waits {
+    for (id, run) in waiting_runs {
         let session = app.existing_session(&id);
         assert_eq!(session.run(&run).await["status"], "requires_action");
         session.allow("toolu_1", json!({})).await;
         assert_eq!(session.settled(&run).await["output_text"], "It said: Rang: a");
     }
-    assert_eq!(lines(&app), 3);
+    assert_eq!(rings(&app), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_decision_without_a_worker_waits_for_one() {
+async fn a_run_with_a_decision_waits_for_a_worker() {
     let script = one_call("ring", json!({ "line": "a" }));
     let app = TestApp::start_with(script.clone(), asks()).await;
     let session = app.session().await;
@@ -342,7 +347,7 @@ async fn a_decision_without_a_worker_waits_for_one() {
     let session = app.existing_session(&id);
     session.allow("toolu_1", json!({})).await;
     assert_eq!(session.explain(&run).await["waits_for"], "worker");
-    // It is not at rest, and nobody is asked for anything.
+    // The run is running: it waits neither for an approval nor for a client.
     let again = session.message(&ring).header("prefer", "wait=1").send().await.unwrap();
     let (status, again) = (again.status(), again.json::<Value>().await.unwrap());
     assert_eq!((status.as_u16(), &again["status"]), (202, &json!("running")));
@@ -352,11 +357,11 @@ async fn a_decision_without_a_worker_waits_for_one() {
     assert_eq!(session.verify().await["findings"], json!([]));
     let other = app.second_service(asks()).await;
     assert_eq!(session.settled(&run).await["output_text"], "It said: Rang: a");
-    assert_eq!(lines(&app), 1);
+    assert_eq!(rings(&app), 1);
     other.stop().await;
 }
 
-/// A run that waits for its call.
+/// A run that waits for the approval of its call, with its session.
 async fn waiting<'a>(app: &'a TestApp, text: &str) -> (Session<'a>, Value) {
     let session = app.session().await;
     let run = session.ask(text).await;
@@ -372,7 +377,7 @@ fn ring_or_answer() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_cancelled_while_it_waits_never_runs_its_call() {
+async fn the_call_of_a_run_that_is_cancelled_while_it_waits_never_runs() {
     let app = TestApp::start_with(ring_or_answer(), asks()).await;
     let (session, run) = waiting(&app, "Ring").await;
     session.cancel(&run).await;
@@ -382,11 +387,11 @@ async fn a_run_that_is_cancelled_while_it_waits_never_runs_its_call() {
         problem(late.send().await.unwrap(), 409, "already_resolved").await;
     }
     assert_eq!(session.ask("Hello").await["output_text"], "You said Hello.");
-    assert_eq!(lines(&app), 0);
+    assert_eq!(rings(&app), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_to_a_session_that_waits_is_queued_refused_or_interrupts() {
+async fn a_message_to_a_waiting_session_is_queued_or_refused_or_interrupts() {
     let app = TestApp::start_with(ring_or_answer(), asks()).await;
     let (session, run) = waiting(&app, "Ring").await;
     let reject = json!({ "content": "Now", "on_busy": "reject" });
@@ -400,15 +405,15 @@ async fn a_message_to_a_session_that_waits_is_queued_refused_or_interrupts() {
     assert_eq!(session.run(&run).await["output_text"], "Rung.");
 
     let (session, run) = waiting(&app, "Ring again").await;
-    let instead = json!({ "content": "Instead", "on_busy": "interrupt" });
-    let instead = session.post(instead).await;
+    let interrupt = json!({ "content": "Instead", "on_busy": "interrupt" });
+    let instead = session.post(interrupt).await;
     assert_eq!(session.settled(&instead).await["output_text"], "You said Instead.");
     assert_eq!(session.run(&run).await["status"], "cancelled");
-    assert_eq!(lines(&app), 1);
+    assert_eq!(rings(&app), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_ends_when_the_run_waits_and_goes_on_from_there() {
+async fn a_stream_ends_when_the_run_waits_and_a_new_stream_continues_after_it() {
     let app = TestApp::start_with(ring_or_answer(), asks()).await;
     let session = app.session().await;
     let first = session.stream("Ring").await.rest().await;
@@ -425,6 +430,6 @@ async fn a_stream_ends_when_the_run_waits_and_goes_on_from_there() {
     );
     assert_eq!(after.last().unwrap().data["stop_reason"]["type"], "end_turn");
     let last = after.last().unwrap().id.unwrap().to_string();
-    let over = app.get(&session.run_stream(&run)).header("last-event-id", last);
-    assert_eq!(over.send().await.unwrap().status(), 204);
+    let finished = app.get(&session.run_stream(&run)).header("last-event-id", last);
+    assert_eq!(finished.send().await.unwrap().status(), 204);
 }

@@ -1,4 +1,4 @@
-//! What calls may do: rules, modes, plans, and a second opinion.
+//! The permission gate: rules, permission modes, plan mode, and an external evaluator.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::faults::takeover::{hangs_once, lose_worker};
 use crate::support::asked;
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
 
-fn under(operator: OperatorPolicy) -> Setup {
+fn with_policy(operator: OperatorPolicy) -> Setup {
     Setup { permissions: Some(operator), ..Setup::default() }
 }
 
-/// A service whose operator wants to be asked about everything that changes something.
-fn careful() -> OperatorPolicy {
+/// A policy that asks for an approval of every call that changes something.
+fn ask_by_default() -> OperatorPolicy {
     OperatorPolicy { default_mode: PermissionMode::Default, ..OperatorPolicy::default() }
 }
 
@@ -29,7 +29,7 @@ fn writes(path: &str) -> Value {
     calls("write_file", json!({ "path": path, "content": "x" }))
 }
 
-fn plans() -> Value {
+fn exits_plan_mode() -> Value {
     json!({ "content": [{
         "type": "tool_use", "id": "toolu_plan", "name": "ExitPlanMode",
         "input": { "plan": "1. Write a." },
@@ -41,10 +41,10 @@ fn exists(app: &TestApp, name: &str) -> bool {
 }
 
 async fn permissions(session: &Session<'_>) -> Vec<Value> {
-    let asked = |mut event: Value| {
+    let permission = |mut event: Value| {
         (event["type"] == "agent.tool_use").then(|| event["evaluated_permission"].take())
     };
-    session.events().await.into_iter().filter_map(asked).collect()
+    session.events().await.into_iter().filter_map(permission).collect()
 }
 
 async fn mode(session: &Session<'_>) -> Value {
@@ -52,25 +52,27 @@ async fn mode(session: &Session<'_>) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_rule_that_matches_decides_and_its_reason_reaches_the_model() {
+async fn the_first_matching_rule_decides_and_its_reason_is_sent_to_the_model() {
     let script = replies(&[writes("docs/a"), writes("docs/secret"), says("{{result.0}}")]);
-    let app = TestApp::start_with(script, under(careful())).await;
+    let app = TestApp::start_with(script, with_policy(ask_by_default())).await;
     let rules = json!([
         { "tool": "write_file", "input": { "path": "docs/secret" }, "decision": "deny",
-          "reason": "Nobody writes there." },
+          "reason": "This file is read-only." },
         { "tool": "write_*", "input": { "path": "docs/**" }, "decision": "allow" },
         { "tool": "*", "decision": "deny" },
     ]);
     let session = app.session_with(json!({ "permissions": rules })).await;
     let run = session.ask("Write").await;
-    assert_eq!(run["output_text"], "Error: Nobody writes there.");
+    assert_eq!(run["output_text"], "Error: This file is read-only.");
     assert_eq!(permissions(&session).await, ["allow", "deny"]);
     assert_eq!((exists(&app, "docs/a"), exists(&app, "docs/secret")), (true, false));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_no_rule_speaks_of_waits_for_somebody() {
-    let app = TestApp::start_with(replies(&[writes("a"), says("Done.")]), under(careful())).await;
+async fn a_call_that_no_rule_matches_waits_for_approval() {
+    let app =
+        TestApp::start_with(replies(&[writes("a"), says("Done.")]), with_policy(ask_by_default()))
+            .await;
     let session = app.session().await;
     let run = session.ask("Write").await;
     assert_eq!(run["status"], "requires_action");
@@ -83,12 +85,12 @@ async fn a_call_that_no_rule_speaks_of_waits_for_somebody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_cannot_allow_what_the_operator_denies() {
+async fn a_rule_of_a_session_cannot_allow_calls_that_the_operator_denies() {
     let rule = json!({ "tool": "write_file", "decision": "deny", "reason": "Read only." });
     let rules = vec![serde_json::from_value(rule).unwrap()];
     let operator = OperatorPolicy { rules, allows_bypass: true, ..OperatorPolicy::default() };
     let script = replies(&[writes("a"), says("{{result.0}}")]);
-    let app = TestApp::start_with(script, under(operator)).await;
+    let app = TestApp::start_with(script, with_policy(operator)).await;
     let allow = json!([{ "tool": "*", "decision": "allow" }]);
     let body = json!({ "permission_mode": "bypass", "permissions": allow });
     let session = app.session_with(body).await;
@@ -97,14 +99,14 @@ async fn a_session_cannot_allow_what_the_operator_denies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mode_that_the_operator_has_taken_back_is_neither_shown_nor_in_force() {
+async fn a_permission_mode_that_the_operator_has_disabled_is_neither_shown_nor_applied() {
     let script = replies(&[writes("a"), says("Done.")]);
-    let operator = OperatorPolicy { allows_bypass: true, ..careful() };
-    let app = TestApp::start_with(script.clone(), under(operator)).await;
+    let operator = OperatorPolicy { allows_bypass: true, ..ask_by_default() };
+    let app = TestApp::start_with(script.clone(), with_policy(operator)).await;
     let session = app.session_with(json!({ "permission_mode": "bypass" })).await;
     assert_eq!(mode(&session).await, "bypass");
     let id = session.id.clone();
-    let app = app.restarted_with(script, under(careful())).await;
+    let app = app.restarted_with(script, with_policy(ask_by_default())).await;
     let session = app.existing_session(&id);
     assert_eq!(mode(&session).await, "default");
     let run = session.ask("Write").await;
@@ -115,8 +117,8 @@ async fn a_mode_that_the_operator_has_taken_back_is_neither_shown_nor_in_force()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approved_plan_ends_plan_mode() {
-    let script = replies(&[writes("a"), plans(), writes("b"), says("Done.")]);
-    let app = TestApp::start_with(script, under(OperatorPolicy::default())).await;
+    let script = replies(&[writes("a"), exits_plan_mode(), writes("b"), says("Done.")]);
+    let app = TestApp::start_with(script, with_policy(OperatorPolicy::default())).await;
     let session = app.session_with(json!({ "permission_mode": "plan" })).await;
     let run = session.ask("Plan it").await;
     assert_eq!((&run["status"], mode(&session).await), (&json!("requires_action"), json!("plan")));
@@ -129,10 +131,10 @@ async fn an_approved_plan_ends_plan_mode() {
 
     session.allow("toolu_plan", json!({})).await;
     assert_eq!(session.settled(&run).await["output_text"], "Done.");
-    let answered = &session.history().await[4]["message"]["content"][0]["content"];
+    let result = &session.history().await[4]["message"]["content"][0]["content"];
     let approved = "User has approved your plan. You can now start coding. Start with updating \
         your todo list if applicable";
-    assert_eq!(answered, approved);
+    assert_eq!(result, approved);
     assert_eq!(mode(&session).await, "accept_edits");
     assert_eq!((exists(&app, "a"), exists(&app, "b")), (false, true));
     let events = session.events().await;
@@ -141,9 +143,9 @@ async fn an_approved_plan_ends_plan_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_takeover_does_not_bring_back_the_mode_that_its_message_began_in() {
-    let script = replies(&[plans(), hangs_once(writes("b")), says("Done.")]);
-    let app = TestApp::start_with(script, under(OperatorPolicy::default())).await;
+async fn a_takeover_does_not_restore_the_permission_mode_of_the_message() {
+    let script = replies(&[exits_plan_mode(), hangs_once(writes("b")), says("Done.")]);
+    let app = TestApp::start_with(script, with_policy(OperatorPolicy::default())).await;
     let session = app.session().await;
     let body = json!({ "content": "Plan it", "permission_mode": "plan" });
     let run = session.ask_with(body).await;
@@ -156,53 +158,53 @@ async fn a_takeover_does_not_bring_back_the_mode_that_its_message_began_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rejected_plan_is_told_why_and_plan_mode_goes_on() {
-    let script = replies(&[plans(), says("{{result.0}}")]);
-    let app = TestApp::start_with(script, under(OperatorPolicy::default())).await;
+async fn the_reason_of_a_rejected_plan_is_sent_to_the_model_and_plan_mode_stays_on() {
+    let script = replies(&[exits_plan_mode(), says("{{result.0}}")]);
+    let app = TestApp::start_with(script, with_policy(OperatorPolicy::default())).await;
     let session = app.session_with(json!({ "permission_mode": "plan" })).await;
     let run = session.ask("Plan it").await;
     session.deny("toolu_plan", "Step one is wrong.").await;
-    let told = session.settled(&run).await["output_text"].take();
+    let output = session.settled(&run).await["output_text"].take();
     let expected = "<tool_use_error>This call was denied, and did not run. Step one is \
         wrong.</tool_use_error>";
-    assert_eq!((told, mode(&session).await), (json!(expected), json!("plan")));
+    assert_eq!((output, mode(&session).await), (json!(expected), json!("plan")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_outside_of_plan_mode_needs_no_approval() {
-    let script = replies(&[plans(), says("{{result.0}}")]);
-    let app = TestApp::start_with(script, under(careful())).await;
+    let script = replies(&[exits_plan_mode(), says("{{result.0}}")]);
+    let app = TestApp::start_with(script, with_policy(ask_by_default())).await;
     let session = app.session().await;
-    let told = session.ask("Plan it").await["output_text"].take();
+    let output = session.ask("Plan it").await["output_text"].take();
     let expected = "Plan mode is not on: there is nothing to approve. Go on with the work.";
-    assert_eq!((told, mode(&session).await), (json!(expected), json!("default")));
+    assert_eq!((output, mode(&session).await), (json!(expected), json!("default")));
 }
 
-/// A service that judges calls: those that write `yes` may, those that write `no` may not.
-async fn judge() -> (String, JoinHandle<std::io::Result<()>>) {
+/// An evaluator that allows calls with the path `yes`, denies `no`, and asks otherwise.
+async fn start_evaluator() -> (String, JoinHandle<std::io::Result<()>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let judged = |Json(question): Json<Value>| async move {
+    let evaluate = |Json(question): Json<Value>| async move {
         Json(match question["input"]["path"].as_str().unwrap() {
             "yes" => json!({ "decision": "allow" }),
             "no" => json!({ "decision": "deny", "reason": "Too risky." }),
             _ => json!({ "decision": "ask" }),
         })
     };
-    let router = Router::new().route("/", post(judged));
+    let router = Router::new().route("/", post(evaluate));
     (url, TaskTracker::new().spawn(axum::serve(listener, router).into_future()))
 }
 
-fn judged_by(url: &str, evaluation_timeout: Duration) -> Setup {
+fn evaluated_by(url: &str, evaluation_timeout: Duration) -> Setup {
     let evaluator = Some(EvaluatorSource::Http { url: url.parse().unwrap(), key: None });
-    under(OperatorPolicy { evaluator, evaluation_timeout, ..careful() })
+    with_policy(OperatorPolicy { evaluator, evaluation_timeout, ..ask_by_default() })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_opinion_decides_before_people_are_asked() {
-    let (url, server) = judge().await;
+async fn the_evaluator_decides_before_an_approval_is_requested() {
+    let (url, server) = start_evaluator().await;
     let script = replies(&[writes("yes"), writes("no"), writes("other"), says("Done.")]);
-    let app = TestApp::start_with(script, judged_by(&url, Duration::from_secs(20))).await;
+    let app = TestApp::start_with(script, evaluated_by(&url, Duration::from_secs(20))).await;
     let session = app.session().await;
     let run = session.ask("Write").await;
     assert_eq!(run["status"], "requires_action");
@@ -219,17 +221,17 @@ async fn a_second_opinion_decides_before_people_are_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_opinion_that_does_not_come_fails_the_call_and_nothing_else() {
+async fn an_evaluation_that_times_out_fails_only_its_call() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let script = json!({ "conversations": [
         { "when": "write", "replies": [writes("a"), says("{{result.0}}")] },
         { "replies": [says("Hi.")] },
     ] });
-    let app = TestApp::start_with(script, judged_by(&url, Duration::from_secs(5))).await;
+    let app = TestApp::start_with(script, evaluated_by(&url, Duration::from_secs(5))).await;
     let (session, other) = (app.session().await, app.session().await);
     let run = session.post(json!({ "content": "Write" })).await;
-    let _asked = listener.accept().await.unwrap();
+    let _connection = listener.accept().await.unwrap();
     assert_eq!(other.ask("Hello").await["output_text"], "Hi.");
     assert_eq!(session.run(&run).await["status"], "running");
     assert_eq!(
@@ -244,16 +246,16 @@ async fn an_opinion_that_does_not_come_fails_the_call_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_the_session_does_not_have_is_unknown() {
+async fn a_call_of_a_tool_that_the_session_does_not_have_is_an_error_result() {
     let script = replies(&[writes("a.txt"), says("Done.")]);
     for tools in [json!(["read_file"]), json!([])] {
         let app = TestApp::start(script.clone()).await;
         let session = app.session_with(json!({ "tools": tools })).await;
         session.ask("Write it").await;
-        let told = &session.history().await[2]["message"]["content"][0]["content"];
-        assert_eq!(told, r#"{"error":"Unknown tool: 'write_file'"}"#, "{tools}");
+        let result = &session.history().await[2]["message"]["content"][0]["content"];
+        assert_eq!(result, r#"{"error":"Unknown tool: 'write_file'"}"#, "{tools}");
         assert!(!exists(&app, "a.txt"), "{tools}");
-        // The simulator refuses a history with calls and no tools, which no model would have made.
+        // The simulator refuses a history with calls and no tools: no model would produce it.
         if tools == json!([]) {
             app.stop_unchecked().await;
         }
