@@ -21,7 +21,7 @@ struct Recipe<'a> {
     shown: Option<&'a str>,
 }
 
-/// The blocks of commands, each with the text that follows it and nothing between them.
+/// The blocks of commands, each with the block of text directly after it.
 fn recipes(page: &str) -> Vec<Recipe<'_>> {
     let mut recipes = Vec::new();
     let mut rest = page;
@@ -35,7 +35,7 @@ fn recipes(page: &str) -> Vec<Recipe<'_>> {
     recipes
 }
 
-/// Reports if a line matches the shown line.
+/// Returns whether a line matches the shown line.
 fn is_line(shown: &str, line: &str) -> bool {
     let mut parts = shown.split(ANYTHING);
     let first = parts.next().unwrap_or_default();
@@ -48,7 +48,7 @@ fn is_line(shown: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Reports if lines match the shown lines.
+/// Returns whether lines match the shown lines.
 fn is_shown(shown: &[&str], lines: &[&str]) -> bool {
     match shown {
         [] => lines.is_empty(),
@@ -70,7 +70,7 @@ fn assert_shown(recipe: &Recipe<'_>, printed: &str) {
     );
 }
 
-/// A script of all commands, which writes the output of each block to a file and its status to another.
+/// A script of all commands. It writes the output and the status of each block to two files.
 fn script(recipes: &[Recipe<'_>], url: &str) -> String {
     let mut script = "set -u\n".to_owned();
     for (n, Recipe { commands, .. }) in recipes.iter().enumerate() {
@@ -80,8 +80,8 @@ fn script(recipes: &[Recipe<'_>], url: &str) -> String {
     script
 }
 
-/// Runs the commands of a page against a service, and compares what they print.
-async fn assert_page_prints(page: &str, auth: &str, is_run: fn(&Recipe<'_>) -> bool) {
+/// Runs the commands of a page against a service and compares their output with the page.
+async fn assert_page_prints(page: &str, auth: &str, is_included: fn(&Recipe<'_>) -> bool) {
     if machine::is_left_out("jq") {
         return;
     }
@@ -93,7 +93,7 @@ async fn assert_page_prints(page: &str, auth: &str, is_run: fn(&Recipe<'_>) -> b
         recipes.iter().filter(|it| it.shown.is_some()).count(),
         page.matches("```text\n").count()
     );
-    recipes.retain(is_run);
+    recipes.retain(is_included);
     assert!(!recipes.is_empty());
 
     let (database, folder) = (database().await, TempDir::new().unwrap());
@@ -101,14 +101,14 @@ async fn assert_page_prints(page: &str, auth: &str, is_run: fn(&Recipe<'_>) -> b
     serve.env("DATABASE_URL", database.url()).env("TWOSTEP_DATA_DIR", folder.path());
     let program = Program::serve(serve).await;
 
-    let beside = Path::new(PROGRAM).parent().unwrap().display();
-    let path = format!("{beside}:{}", std::env::var("PATH").unwrap());
+    let programs = Path::new(PROGRAM).parent().unwrap().display();
+    let path = format!("{programs}:{}", std::env::var("PATH").unwrap());
     let mut shell = Command::new("bash");
     shell.arg("-c").arg(script(&recipes, &program.url)).current_dir(folder.path());
     shell.env("PATH", path).env("DATABASE_URL", database.url()).env("no_proxy", "*");
     shell.stdin(Stdio::null()).kill_on_drop(true);
-    let ended = timeout(Duration::from_mins(2), shell.status()).await;
-    assert!(ended.expect("the commands end in time").unwrap().success());
+    let status = timeout(Duration::from_mins(2), shell.status()).await;
+    assert!(status.expect("the commands did not exit in time").unwrap().success());
 
     for (n, recipe) in recipes.iter().enumerate() {
         let read = |name: String| fs::read_to_string(folder.path().join(name)).unwrap();
@@ -120,7 +120,7 @@ async fn assert_page_prints(page: &str, auth: &str, is_run: fn(&Recipe<'_>) -> b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_of_the_cookbook_prints_what_it_shows() {
+async fn every_command_of_the_cookbook_prints_the_shown_output() {
     assert_page_prints("docs/curl.md", "keys", |_| true).await;
 }
 
@@ -130,7 +130,7 @@ async fn every_command_of_the_first_steps_succeeds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_quick_start_of_the_readme_prints_what_it_shows() {
+async fn the_quick_start_of_the_readme_prints_the_shown_output() {
     assert_page_prints("README.md", "open", |recipe| recipe.shown.is_some()).await;
 }
 

@@ -6,7 +6,7 @@ use twostep::http::Forwarding;
 
 use crate::support::{Setup, TestApp, keys_needed};
 
-/// The texts between two marks, wherever these occur.
+/// All texts between `before` and `after`.
 fn between<'a>(page: &'a str, before: &str, after: &str) -> Vec<&'a str> {
     page.split(before).skip(1).map(|rest| rest.split(after).next().unwrap()).collect()
 }
@@ -15,7 +15,7 @@ async fn get(app: &TestApp, path: &str) -> Response {
     app.get_as(None, path).send().await.unwrap()
 }
 
-/// The addresses that the page loads: its scripts and its document.
+/// The URLs that the page loads: its scripts and the OpenAPI document.
 fn resources(page: &str) -> Vec<&str> {
     [between(page, " src=\"", "\""), between(page, " spec-url=\"", "\"")].concat()
 }
@@ -65,7 +65,7 @@ async fn the_page_loads_its_script_and_the_document_of_this_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_element_of_the_page_is_closed_in_its_place() {
+async fn every_element_of_the_page_is_closed_in_the_right_order() {
     let app = TestApp::start(json!({})).await;
     let page = get(&app, "/docs").await.text().await.unwrap();
     let mut open: Vec<&str> = Vec::new();
@@ -82,7 +82,7 @@ async fn every_element_of_the_page_is_closed_in_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn below_a_base_path_the_page_loads_everything_from_there() {
+async fn the_page_loads_its_resources_under_the_base_path() {
     let forwarding = Forwarding { base: Some("/agent".parse().unwrap()), ..Forwarding::default() };
     let app = TestApp::start_with(json!({}), Setup { forwarding, ..Setup::default() }).await;
     for base in ["", "/agent"] {

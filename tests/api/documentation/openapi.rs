@@ -1,4 +1,4 @@
-//! The document that clients are generated from.
+//! The OpenAPI document, from which clients are generated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ fn document() -> Value {
     serde_json::to_value(twostep::http::document()).unwrap()
 }
 
-/// Every operation: `GET /v1/sessions` and what is said of it.
+/// Every operation with its route, such as `GET /v1/sessions`.
 fn operations(document: &Value) -> Vec<(String, &Value)> {
     let paths = document["paths"].as_object().unwrap();
     let mut all = Vec::new();
@@ -23,7 +23,7 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
     all
 }
 
-/// A schema with its references followed.
+/// The schema that a reference leads to.
 fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     match schema["$ref"].as_str() {
         Some(path) => {
@@ -34,7 +34,7 @@ fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-/// The values that `type` may have in a schema, through unions and parts.
+/// Collects the values that `type` may have in a schema, including unions and parts.
 fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
     let schema = resolve(document, schema);
     let tag = &schema["properties"]["type"];
@@ -48,7 +48,7 @@ fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What every client may rely on: a name that is here is never taken away.
+/// The ids of all operations. Clients rely on them, so none is ever removed.
 const OPERATIONS: [&str; 54] = [
     "cancel_run",
     "cancel_session",
@@ -107,13 +107,13 @@ const OPERATIONS: [&str; 54] = [
 ];
 
 #[test]
-fn the_committed_document_is_what_the_handlers_say() {
+fn the_committed_document_matches_the_handlers() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi/openapi.json");
     let committed = std::fs::read_to_string(path).unwrap();
-    let made = twostep::http::document().to_pretty_json().unwrap();
+    let generated = twostep::http::document().to_pretty_json().unwrap();
     assert!(
-        committed.trim_end() == made,
-        "write it anew: cargo run -- openapi > openapi/openapi.json"
+        committed.trim_end() == generated,
+        "regenerate it: cargo run -- openapi > openapi/openapi.json"
     );
 }
 
@@ -125,7 +125,7 @@ async fn the_service_serves_the_same_document() {
 }
 
 #[test]
-fn every_route_has_a_name_of_its_own_and_says_how_it_fails() {
+fn every_route_has_a_unique_operation_id_and_describes_its_errors() {
     let document = document();
     let mut names = BTreeMap::new();
     for (route, operation) in operations(&document) {
@@ -203,9 +203,9 @@ fn streams_are_described_by_the_schema_of_one_event() {
     );
 }
 
-/// Checks answers against the schemas that are promised for them.
+/// Checks responses against their documented schemas.
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_fit_their_schemas() {
+async fn responses_match_their_schemas() {
     let script = replies(&[calls("get_time", json!({})), says("Noon.")]);
     let app = TestApp::start(script).await;
     let session = app.session().await;

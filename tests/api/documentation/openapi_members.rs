@@ -1,4 +1,4 @@
-//! What the OpenAPI document says of the members of answers.
+//! The OpenAPI document: members of requests and responses.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ fn document() -> Value {
 }
 
 #[test]
-fn blocks_of_content_have_a_type_and_those_of_text_a_text() {
+fn content_blocks_have_a_type_and_text_blocks_also_a_text() {
     let document = document();
     let schemas = &document["components"]["schemas"];
     let required = |name: &str| schemas[name]["required"].clone();
@@ -27,26 +27,26 @@ fn blocks_of_content_have_a_type_and_those_of_text_a_text() {
     }
 }
 
-/// The names of the schemas that something refers to.
+/// The names of the schemas that a part of the document refers to.
 fn references(described: &Value) -> Vec<String> {
     let text = described.to_string();
     let after = text.split("\"#/components/schemas/").skip(1);
     after.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
 }
 
-/// The schemas that answers have and requests have not.
-fn of_answers_alone(document: &Value) -> Vec<(&String, &Value)> {
+/// The schemas that no request refers to.
+fn schemas_of_responses_only(document: &Value) -> Vec<(&String, &Value)> {
     let schemas = document["components"]["schemas"].as_object().unwrap();
     let paths = document["paths"].as_object().unwrap();
     let operations = paths.values().flat_map(|methods| methods.as_object().unwrap().values());
     let mut next: Vec<String> = operations.flat_map(|it| references(&it["requestBody"])).collect();
-    let mut asked = BTreeSet::new();
+    let mut in_requests = BTreeSet::new();
     while let Some(name) = next.pop() {
-        if asked.insert(name.clone()) {
+        if in_requests.insert(name.clone()) {
             next.extend(references(&schemas[&name]));
         }
     }
-    schemas.iter().filter(|(name, _)| !asked.contains(*name)).collect()
+    schemas.iter().filter(|(name, _)| !in_requests.contains(*name)).collect()
 }
 
 fn may_be_null(schema: &Value) -> bool {
@@ -56,19 +56,19 @@ fn may_be_null(schema: &Value) -> bool {
 }
 
 #[test]
-fn members_of_answers_are_left_out_or_null_and_never_both() {
+fn an_empty_member_of_a_response_is_always_omitted_or_always_null() {
     let document = document();
-    let (mut always, mut both) = (Vec::new(), Vec::new());
-    for (name, schema) in of_answers_alone(&document) {
+    let (mut always_present, mut both) = (Vec::new(), Vec::new());
+    for (name, schema) in schemas_of_responses_only(&document) {
         let members = schema["properties"].as_object().into_iter().flat_map(Map::iter);
         for (member, _) in members.filter(|(_, schema)| may_be_null(schema)) {
             let required = schema["required"].as_array().into_iter().flatten();
             let is_required = required.into_iter().any(|it| it == member);
-            let found = if is_required { &mut always } else { &mut both };
+            let found = if is_required { &mut always_present } else { &mut both };
             found.push(format!("{name}.{member}"));
         }
     }
-    // A title that was taken away is null, and one that stays is left out.
+    // The only exception: a removed title is null, and an unchanged title is omitted.
     assert_eq!(both, ["SessionUpdatedEvent.title"]);
     let expected = [
         "DeliveryResource.session_id",
@@ -84,13 +84,13 @@ fn members_of_answers_are_left_out_or_null_and_never_both() {
         "WebhookResource.description",
         "WebhookResource.disabled",
     ];
-    always.sort();
+    always_present.sort();
     let mut expected = expected.map(str::to_owned);
     expected.sort();
-    assert_eq!(always, expected);
+    assert_eq!(always_present, expected);
 }
 
-/// The names of all schemas that these lead to.
+/// The names of all schemas that these parts refer to, directly or indirectly.
 fn reached<'a>(document: &'a Value, from: impl Iterator<Item = &'a Value>) -> BTreeSet<String> {
     let mut next: Vec<String> = from.flat_map(references).collect();
     let mut reached = BTreeSet::new();
@@ -103,7 +103,7 @@ fn reached<'a>(document: &'a Value, from: impl Iterator<Item = &'a Value>) -> BT
 }
 
 #[test]
-fn requests_are_closed_and_answers_are_open() {
+fn schemas_of_requests_are_closed_and_schemas_of_responses_are_open() {
     let document = document();
     let paths = document["paths"].as_object().unwrap().values();
     let operations: Vec<&Value> = paths.flat_map(|it| it.as_object().unwrap().values()).collect();
@@ -115,9 +115,9 @@ fn requests_are_closed_and_answers_are_open() {
         names.iter().filter(is_closed).cloned().collect()
     };
     let deliveries = document["webhooks"]["delivery"]["post"].get("requestBody");
-    let answers = operations.iter().map(|operation| &operation["responses"]).chain(deliveries);
-    assert_eq!(closed(&reached(&document, answers)), BTreeSet::new());
-    // The body of every request that is an object, and what stands in it.
+    let responses = operations.iter().map(|operation| &operation["responses"]).chain(deliveries);
+    assert_eq!(closed(&reached(&document, responses)), BTreeSet::new());
+    // The bodies of all requests, and the schemas inside.
     let bodies = operations.iter().map(|operation| &operation["requestBody"]["content"]);
     let bodies = bodies.filter(|it| !it.is_null()).map(|it| &it["application/json"]["schema"]);
     let named: BTreeSet<String> = bodies.clone().flat_map(references).collect();

@@ -1,4 +1,4 @@
-//! What the OpenAPI document promises of every operation: it is complete, and its examples are true.
+//! The OpenAPI document: operations are complete, and examples match their schemas.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,12 +9,12 @@ fn document() -> Value {
     serde_json::to_value(twostep::http::document()).unwrap()
 }
 
-/// What is described here, or where it is referred to.
+/// The description itself, or the one that its reference leads to.
 fn resolve<'a>(document: &'a Value, described: &'a Value) -> &'a Value {
     match described["$ref"].as_str() {
         Some(path) => {
             let target = document.pointer(path.strip_prefix('#').unwrap());
-            resolve(document, target.unwrap_or_else(|| panic!("{path} is nowhere")))
+            resolve(document, target.unwrap_or_else(|| panic!("{path} does not exist")))
         }
         None => described,
     }
@@ -30,7 +30,7 @@ fn operations(document: &Value) -> impl Iterator<Item = (&str, &Value)> {
     paths.map(|(_, operation)| (operation["operationId"].as_str().unwrap(), operation))
 }
 
-/// Every response of every operation: its operation, its status, and it.
+/// Every response of every operation: id of the operation, status, response.
 fn responses(document: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
     operations(document).flat_map(move |(name, operation)| {
         members(&operation["responses"])
@@ -38,7 +38,7 @@ fn responses(document: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
     })
 }
 
-/// Every body of requests and responses, and where it stands.
+/// Every body of requests and responses, each with its location.
 fn bodies(document: &Value) -> Vec<(String, &Value)> {
     let mut bodies = Vec::new();
     for (name, operation) in operations(document) {
@@ -54,8 +54,8 @@ fn bodies(document: &Value) -> Vec<(String, &Value)> {
     bodies
 }
 
-/// What does not fit its schema.
-fn misfits(document: &Value, schema: &Value, example: &Value) -> Vec<String> {
+/// The errors of an example that does not match its schema.
+fn schema_errors(document: &Value, schema: &Value, example: &Value) -> Vec<String> {
     let mut schema = schema.clone();
     schema["components"] = document["components"].clone();
     let validator = jsonschema::validator_for(&schema).unwrap();
@@ -64,32 +64,32 @@ fn misfits(document: &Value, schema: &Value, example: &Value) -> Vec<String> {
 }
 
 #[test]
-fn every_body_has_an_example_that_fits_its_schema() {
+fn every_body_has_an_example_that_matches_its_schema() {
     let document = document();
-    for (place, content) in bodies(&document) {
+    for (location, content) in bodies(&document) {
         let one = content.get("example");
         let several = members(&content["examples"]).map(|(_, it)| &resolve(&document, it)["value"]);
         let examples: Vec<&Value> = one.into_iter().chain(several).collect();
-        assert_ne!(examples, Vec::<&Value>::new(), "{place} has no example");
+        assert_ne!(examples, Vec::<&Value>::new(), "{location} has no example");
         for example in examples {
-            let misfits = misfits(&document, &content["schema"], example);
-            assert_eq!(misfits, Vec::<String>::new(), "{place}: {example}");
+            let errors = schema_errors(&document, &content["schema"], example);
+            assert_eq!(errors, Vec::<String>::new(), "{location}: {example}");
         }
     }
 }
 
 #[test]
-fn every_parameter_is_described_and_its_example_fits() {
+fn every_parameter_is_described_and_its_example_matches_its_schema() {
     let document = document();
     for (name, operation) in operations(&document) {
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             let parameter = resolve(&document, parameter);
-            let place = format!("{name} {}", parameter["name"]);
-            assert!(parameter["description"].is_string(), "{place} is not described");
+            let location = format!("{name} {}", parameter["name"]);
+            assert!(parameter["description"].is_string(), "{location} is not described");
             let listed = parameter["schema"]["examples"].as_array().into_iter().flatten();
             for example in parameter.get("example").into_iter().chain(listed) {
-                let misfits = misfits(&document, &parameter["schema"], example);
-                assert_eq!(misfits, Vec::<String>::new(), "{place}: {example}");
+                let errors = schema_errors(&document, &parameter["schema"], example);
+                assert_eq!(errors, Vec::<String>::new(), "{location}: {example}");
             }
         }
     }
@@ -108,14 +108,14 @@ fn codes_of_the_source() -> BTreeSet<String> {
 }
 
 #[test]
-fn problems_have_the_codes_that_the_source_gives() {
+fn the_documented_error_codes_are_the_codes_of_the_source() {
     let document = document();
     let codes = &document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"];
     let codes: BTreeSet<String> = serde_json::from_value(codes.clone()).unwrap();
     assert_eq!(codes, codes_of_the_source());
-    // Each is shown where it is named, with the status of its place.
-    let anywhere = ["method_not_allowed", "route_not_found"].map(str::to_owned);
-    let mut shown = BTreeSet::from(anywhere);
+    // Each code has an example in the responses that have it, with the status of the response.
+    let of_any_route = ["method_not_allowed", "route_not_found"].map(str::to_owned);
+    let mut shown = BTreeSet::from(of_any_route);
     for (name, status, response) in responses(&document) {
         let examples = &response["content"]["application/problem+json"]["examples"];
         for (code, example) in members(examples) {
@@ -133,12 +133,12 @@ fn problems_have_the_codes_that_the_source_gives() {
 }
 
 #[test]
-fn every_answer_tells_the_headers_that_it_has() {
+fn every_response_documents_its_headers() {
     let document = document();
     for (name, status, response) in responses(&document) {
         let names: Vec<&str> =
             members(&response["headers"]).map(|(header, _)| header.as_str()).collect();
-        let has = |wanted: &[&str]| wanted.iter().all(|header| names.contains(header));
+        let has = |required: &[&str]| required.iter().all(|header| names.contains(header));
         assert!(has(&["x-request-id"]), "{name} {status}");
         if !response["content"]["text/event-stream"].is_null() {
             assert!(has(&["cache-control", "x-accel-buffering"]), "{name} {status}");
@@ -157,7 +157,8 @@ fn every_link_leads_to_an_operation_and_names_its_parameters() {
         for (_, link) in members(&response["links"]) {
             let to = link["operationId"].as_str().unwrap();
             let operation = operations(&document).find(|(id, _)| *id == to);
-            let (_, operation) = operation.unwrap_or_else(|| panic!("{name} leads to {to}"));
+            let (_, operation) =
+                operation.unwrap_or_else(|| panic!("{name} links to {to}, which does not exist"));
             let parameters = operation["parameters"].as_array().unwrap().iter();
             let in_path = parameters.filter(|parameter| parameter["in"] == "path");
             let needed: BTreeSet<&str> = in_path.map(|it| it["name"].as_str().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! The documentation matches the service: its transcript, its links and its reference pages.
+//! The pages of the documentation: transcript, links, lists of routes, codes, events and metrics.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -13,7 +13,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The frames of a stream without what differs from one run to the next.
+/// The frames of a stream without the values that differ between runs.
 fn normalised(stream: &str) -> Vec<String> {
     let mut frames: Vec<String> = Vec::new();
     let mut known: Vec<String> = Vec::new();
@@ -22,7 +22,7 @@ fn normalised(stream: &str) -> Vec<String> {
         let mut data: Value = serde_json::from_str(data).unwrap();
         let text = data["delta"]["content"]["text"].as_str().map(str::to_owned);
         scrub(&mut data, &mut known);
-        // How text is cut into deltas depends on the clock.
+        // The length of each text delta depends on the timing.
         if let Some(text) = text {
             data["delta"]["content"]["text"] = Value::Null;
             let key = format!("{head}{data} ");
@@ -50,11 +50,11 @@ fn scrub(value: &mut Value, known: &mut Vec<String>) {
         }
         Value::Array(items) => items.iter_mut().for_each(|item| scrub(item, known)),
         Value::String(text) if is_id(text) => {
-            let place = known.iter().position(|id| id == text).unwrap_or_else(|| {
+            let index = known.iter().position(|id| id == text).unwrap_or_else(|| {
                 known.push(text.clone());
                 known.len() - 1
             });
-            *text = format!("id {place}");
+            *text = format!("id {index}");
         }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -66,7 +66,7 @@ fn is_id(text: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_documented_transcript_is_what_the_service_prints() {
+async fn the_documented_transcript_matches_the_output_of_the_service() {
     let page = fs::read_to_string(root().join("docs/first-steps.md")).unwrap();
     let start = page.find("\nretry: 2000\n").expect("the page has a transcript") + 1;
     let end = start + page[start..].find("\n```").unwrap();

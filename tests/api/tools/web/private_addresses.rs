@@ -1,4 +1,4 @@
-//! `WebFetch` never connects to a private address: in any spelling, by any name, after any redirect.
+//! `WebFetch` never connects to a private address, in any spelling, by name or after a redirect.
 //!
 //! The test runs in a network namespace of its own. All addresses are local to it and it serves
 //! DNS, so it sees every connection.
