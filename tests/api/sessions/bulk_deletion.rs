@@ -1,5 +1,5 @@
-//! Deletions that take long, or of which nobody hears the end: all of it goes, and nobody else is
-//! kept waiting.
+//! Deletions that take long, or whose response is lost. They delete everything and do not block
+//! other requests.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use crate::support::{
     Proxy, Session, Setup, TestApp, calls, database, fill_with_events, replies, says, tables_with,
 };
 
-/// A service whose sessions write a file in a folder of their own.
-fn writes() -> (Value, Setup) {
+/// The script and setup of a service whose sessions write a file in a folder of their own.
+fn script_and_setup() -> (Value, Setup) {
     let writes = calls("Write", json!({ "file_path": "a/b.txt", "content": "mine" }));
     let setup = Setup { own_folders: true, ..Setup::default() };
     (replies(&[writes, says("Written.")]), setup)
 }
 
-async fn writing(app: &TestApp) -> Session<'_> {
+async fn session_with_file(app: &TestApp) -> Session<'_> {
     let session = app.session_with(json!({ "tools": ["Write"] })).await;
     session.ask(&format!("Write it for {}.", session.id)).await;
     assert!(folder(&session).exists());
@@ -36,12 +36,12 @@ fn folder(session: &Session<'_>) -> PathBuf {
     session.app.folder.path().join("workspaces").join(&session.id)
 }
 
-/// Notes of folders that may have to go.
+/// The number of stored notes about folders to delete.
 fn notes(app: &TestApp) -> usize {
     std::fs::read_dir(app.folder.path().join("workspaces/.leaving")).unwrap().count()
 }
 
-/// Makes a statement or a commit take so many seconds.
+/// Adds a trigger that makes a statement or a commit take this number of seconds.
 async fn slow_down(pool: &PgPool, seconds: u32, trigger: &str) {
     let function = format!(
         "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -52,7 +52,7 @@ async fn slow_down(pool: &PgPool, seconds: u32, trigger: &str) {
     }
 }
 
-/// Whether the service is deleting.
+/// Returns whether a deletion is in the slow trigger.
 async fn is_deleting(pool: &PgPool) -> bool {
     sqlx::query_scalar(
         "SELECT EXISTS (SELECT FROM pg_stat_activity
@@ -63,77 +63,77 @@ async fn is_deleting(pool: &PgPool) -> bool {
     .unwrap()
 }
 
-async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+async fn wait_until(failure: &str, condition: impl AsyncFn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(40);
-    while !is_so().await {
-        assert!(Instant::now() < deadline, "{what}");
+    while !condition().await {
+        assert!(Instant::now() < deadline, "{failure}");
         sleep(Duration::from_millis(20)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_that_takes_long_is_in_nobodys_way_and_outlives_its_client() {
-    let (script, setup) = writes();
+async fn a_long_deletion_blocks_no_other_session_and_survives_a_disconnect_of_its_client() {
+    let (script, setup) = script_and_setup();
     let app = TestApp::start_with(script, setup).await;
     let pool = app.database.pool(2);
     let budget = Budget { tokens: Some(1_000_000), cost: None };
     set(&mut pool.acquire().await.unwrap(), TenantId::DEFAULT, Period::Total, budget)
         .await
         .unwrap();
-    let (gone, other) = (writing(&app).await, writing(&app).await);
-    // Longer than a request without a body may take, and than a statement may elsewhere.
+    let (deleted, other) = (session_with_file(&app).await, session_with_file(&app).await);
+    // Longer than the time limits of requests without a body and of other statements.
     slow_down(&pool, 16, "TRIGGER slow BEFORE DELETE ON events FOR EACH STATEMENT").await;
 
     let mut client = TcpStream::connect(app.address).await.unwrap();
-    let request = format!("DELETE {} HTTP/1.1\r\nhost: x\r\n\r\n", gone.path(""));
+    let request = format!("DELETE {} HTTP/1.1\r\nhost: x\r\n\r\n", deleted.path(""));
     client.write_all(request.as_bytes()).await.unwrap();
-    until("it does not begin", || is_deleting(&pool)).await;
+    wait_until("the deletion does not start", || is_deleting(&pool)).await;
     drop(client);
-    // Of the same owner, whose budgets every request to the model needs.
+    // Every request to the model needs the budget of the tenant, which owns both sessions.
     assert_eq!(other.ask("And again?").await["output_text"], "Written.");
-    assert!(is_deleting(&pool).await, "who has a budget had to wait");
+    assert!(is_deleting(&pool).await, "the run waited for the deletion");
 
-    until("it is not deleted", async || {
-        tables_with(&pool, &[gone.uuid()]).await.is_empty() && !folder(&gone).exists()
+    wait_until("the session is not deleted", async || {
+        tables_with(&pool, &[deleted.uuid()]).await.is_empty() && !folder(&deleted).exists()
     })
     .await;
-    until("the note stays", async || notes(&app) == 0).await;
+    wait_until("the note is not deleted", async || notes(&app) == 0).await;
     assert!(folder(&other).exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_whose_commit_is_not_answered_is_found_to_be_done() {
+async fn a_deletion_whose_commit_gets_no_reply_is_detected_as_done() {
     let (database, folder_of_app) = (database().await, TempDir::new().unwrap());
     let proxy = Proxy::before(&database.options()).await;
-    let (script, setup) = writes();
+    let (script, setup) = script_and_setup();
     let setup = Setup { database: Some(proxy.options(&database.options())), ..setup };
     let app = TestApp::on(script, setup, database, folder_of_app).await;
     let pool = app.database.pool(2);
-    let session = writing(&app).await;
+    let session = session_with_file(&app).await;
     let at_commit = "CONSTRAINT TRIGGER slow AFTER DELETE ON sessions
                      DEFERRABLE INITIALLY DEFERRED FOR EACH ROW";
     slow_down(&pool, 2, at_commit).await;
 
     let deletion = app.client.delete(app.url(&session.path(""))).send();
-    let loss = async {
-        until("it does not commit", || is_deleting(&pool)).await;
+    let disconnect = async {
+        wait_until("the deletion does not commit", || is_deleting(&pool)).await;
         proxy.drop_open_connections();
     };
-    let (response, ()) = tokio::join!(deletion, loss);
+    let (response, ()) = tokio::join!(deletion, disconnect);
     assert_eq!(response.unwrap().status(), 204);
     assert!(!folder(&session).exists());
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_session_and_a_large_tree_go_whole() {
-    let (script, setup) = writes();
+async fn a_long_session_and_a_large_tree_of_forks_are_deleted_completely() {
+    let (script, setup) = script_and_setup();
     let app = TestApp::start_with(script, setup).await;
     let pool = app.database.pool(1);
     let long = app.session().await;
     fill_with_events(&app.database, &long.id, 20_000).await;
-    let root = writing(&app).await;
-    // Of each three, with files.
+    let root = session_with_file(&app).await;
+    // Three forks of each session, all with files.
     let mut tree = vec![root.id.clone()];
     for n in 0..9 {
         let source = app.existing_session(&tree[n / 3]);
@@ -141,7 +141,7 @@ async fn a_long_session_and_a_large_tree_go_whole() {
         assert_eq!(fork.status(), 201);
         tree.push(fork.json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned());
     }
-    until("a note of a fork stays", async || notes(&app) == 0).await;
+    wait_until("a note of a fork is not deleted", async || notes(&app) == 0).await;
     let tree: Vec<Session<'_>> = tree.iter().map(|id| app.existing_session(id)).collect();
     assert!(tree.iter().all(|session| folder(session).exists()));
     for (session, query) in [(&long, ""), (&tree[0], "?forks=delete")] {
@@ -150,7 +150,7 @@ async fn a_long_session_and_a_large_tree_go_whole() {
     }
     let ids: Vec<_> = tree.iter().chain([&long]).map(Session::uuid).collect();
     assert_eq!(tables_with(&pool, &ids).await, Vec::<String>::new());
-    until("folders stay", async || {
+    wait_until("folders are not deleted", async || {
         notes(&app) == 0 && tree.iter().all(|session| !folder(session).exists())
     })
     .await;

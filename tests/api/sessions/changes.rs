@@ -1,4 +1,4 @@
-//! Changing a session: merge patches, what they tell, and what they may not.
+//! Changing a session: merge patches, their events and their limits.
 
 use futures::future::join_all;
 use reqwest::Response;
@@ -29,8 +29,8 @@ async fn read(session: &Session<'_>) -> Value {
     session.app.get(&session.path("")).send().await.unwrap().json().await.unwrap()
 }
 
-/// The event without what is another one each time.
-fn told(mut event: Value) -> Value {
+/// The event without the members that differ each time.
+fn without_id_and_time(mut event: Value) -> Value {
     for member in ["id", "created_at"] {
         assert!(event.as_object_mut().unwrap().shift_remove(member).is_some(), "{event}");
     }
@@ -38,7 +38,7 @@ fn told(mut event: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patch_changes_what_it_names_and_readers_are_told() {
+async fn a_patch_changes_the_members_that_it_names_and_readers_get_an_event() {
     let app = start().await;
     let metadata = json!({ "team": "x", "tags": { "a": 1, "b": 2 }, "n": 1.5 });
     let session = app.session_with(json!({ "title": "Old", "metadata": metadata })).await;
@@ -57,34 +57,34 @@ async fn a_patch_changes_what_it_names_and_readers_are_told() {
     assert_eq!(read(&session).await, expected);
     let event = json!({ "type": "session.updated", "seq": 1, "session_id": session.id,
                         "title": "New", "metadata": metadata });
-    assert_eq!(told(stream.until("session.updated").await.data), event);
+    assert_eq!(without_id_and_time(stream.until("session.updated").await.data), event);
 
     let after = patched(&session, &json!({ "title": null, "metadata": null })).await;
     assert_eq!((&after["title"], &after["metadata"]), (&Value::Null, &json!({})));
     let event = json!({ "type": "session.updated", "seq": 2, "session_id": session.id,
                         "title": null, "metadata": {} });
-    assert_eq!(told(stream.until("session.updated").await.data), event);
+    assert_eq!(without_id_and_time(stream.until("session.updated").await.data), event);
     session.ask("Are you there?").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patch_that_changes_nothing_is_no_event() {
+async fn a_patch_that_changes_nothing_writes_no_event() {
     let app = start().await;
     let session = app.session_with(json!({ "title": "A", "metadata": { "a": 1 } })).await;
     let before = read(&session).await;
-    for nothing in [
+    for unchanged in [
         json!({}),
         json!({ "title": "A" }),
         json!({ "metadata": {} }),
         json!({ "metadata": { "a": 1, "b": null } }),
     ] {
-        assert_eq!(patched(&session, &nothing).await, before, "{nothing}");
+        assert_eq!(patched(&session, &unchanged).await, before, "{unchanged}");
     }
     assert_eq!(session.events().await, Vec::<Value>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_pinned_cannot_be_changed() {
+async fn pinned_settings_cannot_be_changed() {
     let app = start().await;
     let session = app.session().await;
     let document = serde_json::to_value(twostep::http::document()).unwrap();
@@ -107,7 +107,7 @@ async fn what_is_pinned_cannot_be_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patch_that_makes_no_sense_is_refused() {
+async fn an_invalid_patch_is_refused() {
     let setup = Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
     let session = app.session_with(json!({ "metadata": { "a": "x".repeat(10_000) } })).await;
@@ -135,12 +135,12 @@ async fn a_patch_that_makes_no_sense_is_refused() {
     let kind = "application/merge-patch+json";
     let request = app.client.patch(&url).header("content-type", kind).body("{\"title\":\"New\"}");
     assert_eq!(request.send().await.unwrap().status(), 200);
-    let nobody = Session { app: &app, id: "ses_00000000000070008000000000000000".to_owned() };
-    problem(patch(&nobody, &json!({})).await, 404, "session_not_found").await;
+    let missing = Session { app: &app, id: "ses_00000000000070008000000000000000".to_owned() };
+    problem(patch(&missing, &json!({})).await, 404, "session_not_found").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_changes_of_one_version_one_is_made_and_none_is_lost() {
+async fn of_concurrent_changes_with_a_version_one_succeeds_and_without_a_version_all_succeed() {
     let app = start().await;
     let session = app.session().await;
     let url = app.url(&session.path(""));
@@ -155,7 +155,7 @@ async fn of_many_changes_of_one_version_one_is_made_and_none_is_lost() {
         .collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 412, 412, 412, 412, 412, 412, 412]);
-    // Without a condition they come one after the other.
+    // Without a condition, all changes are made in sequence.
     let changes = (0..8).map(|number| {
         let body = json!({ "metadata": { format!("k{number}"): number } });
         let session = &session;
@@ -168,11 +168,11 @@ async fn of_many_changes_of_one_version_one_is_made_and_none_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_mode_holds_from_the_next_step_of_a_live_run() {
-    let mut writes = calls("write_file", json!({ "path": "a.txt", "content": "new" }));
-    // The mode changes while the model speaks.
-    writes["pace_ms"] = 200.into();
-    let app = TestApp::start(replies(&[writes, says("Done.")])).await;
+async fn a_changed_permission_mode_applies_to_the_next_step_of_an_active_run() {
+    let mut write = calls("write_file", json!({ "path": "a.txt", "content": "new" }));
+    // The mode changes while the reply streams.
+    write["pace_ms"] = 200.into();
+    let app = TestApp::start(replies(&[write, says("Done.")])).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Write it." })).await;
     session.reached(&run, "span.model_request_start").await;

@@ -1,4 +1,4 @@
-//! Requests for a version of a session: not sent again, or not made when something has happened.
+//! Conditional requests: `If-None-Match` and `If-Match` with the version of a session.
 
 use futures::future::join_all;
 use reqwest::Response;
@@ -28,7 +28,7 @@ async fn post(session: &Session<'_>, expected: &str, body: Value) -> Response {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_not_sent_again_until_something_happens_in_it() {
+async fn a_known_version_is_not_sent_again_until_the_session_changes() {
     let app = start().await;
     let session = app.session().await;
     session.ask("Are you there?").await;
@@ -50,7 +50,7 @@ async fn a_session_is_not_sent_again_until_something_happens_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_is_taken_for_the_version_that_it_answers() {
+async fn a_message_is_accepted_only_for_the_current_version() {
     let app = start().await;
     let session = app.session().await;
     session.ask("Are you there?").await;
@@ -72,13 +72,13 @@ async fn a_message_is_taken_for_the_version_that_it_answers() {
         assert_eq!(response.status(), 202, "{known}");
         session.settled(&response.json().await.unwrap()).await;
     }
-    let nobody = "/v1/sessions/ses_00000000000070008000000000000000/messages";
-    let lost = app.post(nobody).header("if-match", now).json(&json!({ "content": "Hello" }));
-    problem(lost.send().await.unwrap(), 404, "session_not_found").await;
+    let missing = "/v1/sessions/ses_00000000000070008000000000000000/messages";
+    let refused = app.post(missing).header("if-match", now).json(&json!({ "content": "Hello" }));
+    problem(refused.send().await.unwrap(), 404, "session_not_found").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_messages_for_one_version_one_is_taken() {
+async fn of_concurrent_messages_for_one_version_one_is_accepted() {
     let app = start().await;
     for content in [json!("Hello"), json!([pixel()])] {
         for mode in ["queue", "interrupt"] {
@@ -91,14 +91,14 @@ async fn of_many_messages_for_one_version_one_is_taken() {
                 posts.iter().map(|response| response.status().as_u16()).collect();
             statuses.sort_unstable();
             assert_eq!(statuses, [202, 412, 412, 412, 412, 412, 412, 412], "{mode}");
-            let taken = posts.into_iter().find(|response| response.status() == 202).unwrap();
-            session.settled(&taken.json().await.unwrap()).await;
+            let accepted = posts.into_iter().find(|response| response.status() == 202).unwrap();
+            session.settled(&accepted.json().await.unwrap()).await;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_interrupts_is_taken_for_the_version_before_its_interruption() {
+async fn a_message_that_interrupts_is_accepted_for_the_version_before_the_interruption() {
     let app = TestApp::start(crate::support::hangs_first()).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "hang" })).await;
@@ -113,7 +113,7 @@ async fn a_message_that_interrupts_is_taken_for_the_version_before_its_interrupt
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_post_that_was_accepted_is_repeated_whatever_has_happened_since() {
+async fn repeating_an_accepted_message_succeeds_although_the_version_has_changed() {
     let app = start().await;
     let session = app.session().await;
     let known = version(&session).await;

@@ -1,4 +1,4 @@
-//! Deleting a session: nothing of it stays but what it used, and nobody is left waiting for it.
+//! Deleting a session: everything except its usage is deleted, and waiting clients are notified.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn delete(session: &Session<'_>) -> Response {
     session.app.client.delete(url).send().await.unwrap()
 }
 
-async fn deleted(session: &Session<'_>) {
+async fn delete_successfully(session: &Session<'_>) {
     let response = delete(session).await;
     assert_eq!(response.status(), 204);
     assert_eq!(response.text().await.unwrap(), "");
@@ -39,26 +39,26 @@ async fn get(app: &TestApp, path: &str) -> Value {
     app.get(path).send().await.unwrap().json().await.unwrap()
 }
 
-/// A service whose sessions write a file in a folder of their own.
-async fn writing() -> TestApp {
-    let writes = calls("Write", json!({ "file_path": "a/b.txt", "content": "mine" }));
+/// Starts a service whose sessions write a file in a folder of their own.
+async fn start_with_own_folders() -> TestApp {
+    let write = calls("Write", json!({ "file_path": "a/b.txt", "content": "mine" }));
     let setup = Setup { own_folders: true, ..Setup::default() };
-    TestApp::start_with(replies(&[writes, says("Written.")]), setup).await
+    TestApp::start_with(replies(&[write, says("Written.")]), setup).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_a_deleted_session_stays() {
-    let app = writing().await;
+async fn a_deletion_removes_all_rows_and_files_of_a_session() {
+    let app = start_with_own_folders().await;
     let pool = app.database.pool(1);
     let budget = Budget { tokens: Some(1_000_000), cost: None };
     set(&mut pool.acquire().await.unwrap(), TenantId::DEFAULT, Period::Total, budget)
         .await
         .unwrap();
     let new = json!({ "tools": ["Write"] });
-    let (gone, kept) = (app.session_with(new.clone()).await, app.session_with(new).await);
+    let (deleted, kept) = (app.session_with(new.clone()).await, app.session_with(new).await);
     kept.ask("Write it.").await;
-    gone.ask("Write it, too.").await;
-    let ids_gone = ids(&pool, &gone).await;
+    deleted.ask("Write it, too.").await;
+    let deleted_ids = ids(&pool, &deleted).await;
     let all = [
         "events",
         "messages",
@@ -69,7 +69,7 @@ async fn nothing_of_a_deleted_session_stays() {
         "sessions",
         "tool_calls",
     ];
-    assert_eq!(tables_with(&pool, &ids_gone).await, all);
+    assert_eq!(tables_with(&pool, &deleted_ids).await, all);
     let kept_before = (kept.history().await, kept.events().await);
     let spent: i64 = sqlx::query_scalar(
         "SELECT (SELECT tokens FROM budgets) + (SELECT sum(tokens) FROM reservations)::bigint",
@@ -78,19 +78,19 @@ async fn nothing_of_a_deleted_session_stays() {
     .await
     .unwrap();
 
-    deleted(&gone).await;
-    let standings = list(&mut pool.acquire().await.unwrap(), TenantId::DEFAULT).await.unwrap();
-    assert_eq!(standings.into_iter().map(|standing| standing.tokens).collect::<Vec<_>>(), [spent]);
-    assert_eq!(tables_with(&pool, &ids_gone).await, Vec::<String>::new());
+    delete_successfully(&deleted).await;
+    let budgets = list(&mut pool.acquire().await.unwrap(), TenantId::DEFAULT).await.unwrap();
+    assert_eq!(budgets.into_iter().map(|budget| budget.tokens).collect::<Vec<_>>(), [spent]);
+    assert_eq!(tables_with(&pool, &deleted_ids).await, Vec::<String>::new());
     let folder = |session: &Session<'_>| app.folder.path().join("workspaces").join(&session.id);
-    assert!(!folder(&gone).exists());
+    assert!(!folder(&deleted).exists());
     for path in ["", "/messages", "/events", "/runs", "/events/stream", "/usage", "/verify"] {
-        let response = app.get(&gone.path(path)).send().await.unwrap();
+        let response = app.get(&deleted.path(path)).send().await.unwrap();
         problem(response, 404, "session_not_found").await;
     }
-    let lost = gone.message(&json!({ "content": "Hello" })).send().await.unwrap();
-    problem(lost, 404, "session_not_found").await;
-    problem(delete(&gone).await, 404, "session_not_found").await;
+    let refused = deleted.message(&json!({ "content": "Hello" })).send().await.unwrap();
+    problem(refused, 404, "session_not_found").await;
+    problem(delete(&deleted).await, 404, "session_not_found").await;
 
     assert_eq!((kept.history().await, kept.events().await), kept_before);
     assert!(folder(&kept).join("a/b.txt").exists());
@@ -98,18 +98,18 @@ async fn nothing_of_a_deleted_session_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_somebody_has_named_stays() {
-    let writes = calls("write_file", json!({ "path": "kept.txt", "content": "theirs" }));
-    let app = TestApp::start(replies(&[writes, says("Written.")])).await;
+async fn a_shared_workspace_is_not_deleted() {
+    let write = calls("write_file", json!({ "path": "kept.txt", "content": "theirs" }));
+    let app = TestApp::start(replies(&[write, says("Written.")])).await;
     let session = app.session().await;
     session.ask("Write it.").await;
-    deleted(&session).await;
+    delete_successfully(&session).await;
     assert_eq!(std::fs::read_to_string(app.folder.path().join("kept.txt")).unwrap(), "theirs");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_deleted_session_used_counts_on() {
-    let app = writing().await;
+async fn the_usage_of_deleted_sessions_still_counts() {
+    let app = start_with_own_folders().await;
     let new = json!({ "tools": ["Write"] });
     let sessions = [app.session_with(new.clone()).await, app.session_with(new.clone()).await];
     let kept = app.session_with(new).await;
@@ -129,7 +129,7 @@ async fn what_a_deleted_session_used_counts_on() {
     let by = ["day", "model"].map(|by| format!("{days}&group_by={by}"));
     let before = join_all(by.iter().map(|path| get(&app, path))).await;
     for session in &sessions {
-        deleted(session).await;
+        delete_successfully(session).await;
         assert_eq!(join_all(by.iter().map(|path| get(&app, path))).await, before);
     }
     let groups = get(&app, &format!("{days}&group_by=session")).await;
@@ -144,45 +144,45 @@ async fn what_a_deleted_session_used_counts_on() {
     let rest = get(&app, &format!("{days}&group_by=session&after=deleted")).await;
     assert_eq!(rest["data"], json!([]));
 
-    // A budget that is younger than the deletion knows of it.
+    // A budget that is set after the deletion includes the usage of the deleted sessions.
     let mut conn = pool.acquire().await.unwrap();
     let budget = Budget { tokens: Some(1_000_000), cost: Some(1_000_000) };
     set(&mut conn, TenantId::DEFAULT, Period::Total, budget).await.unwrap();
-    let standing = list(&mut conn, TenantId::DEFAULT).await.unwrap().remove(0);
+    let budget = list(&mut conn, TenantId::DEFAULT).await.unwrap().remove(0);
     let usage = &before[0]["total"]["usage"];
     let kinds =
         ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
     let tokens: i64 = kinds.iter().map(|kind| usage[kind].as_i64().unwrap_or(0)).sum();
-    assert_eq!((standing.tokens, standing.cost), (tokens, 15));
+    assert_eq!((budget.tokens, budget.cost), (tokens, 15));
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_is_stopped_and_readers_are_told() {
+async fn a_deletion_cancels_runs_and_readers_get_a_last_event() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "hang" })).await;
     session.reached(&run, "span.model_request_start").await;
-    let waiting = session.post(json!({ "content": "Next." })).await;
-    let whole = session.open(&session.path("/events/stream"), None).await;
-    let waits = session.open(&session.run_stream(&waiting), None).await;
-    let asked = Instant::now();
-    deleted(&session).await;
-    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(3)), "{:?}", asked.elapsed());
+    let queued = session.post(json!({ "content": "Next." })).await;
+    let session_stream = session.open(&session.path("/events/stream"), None).await;
+    let run_stream = session.open(&session.run_stream(&queued), None).await;
+    let started = Instant::now();
+    delete_successfully(&session).await;
+    assert!(started.elapsed() < machine::scaled(Duration::from_secs(3)), "{:?}", started.elapsed());
 
-    let told = whole.rest().await;
-    let last = told.last().unwrap();
-    let farewell = json!({ "type": "session.deleted", "session_id": session.id });
-    assert_eq!((last.id, &last.data), (None, &farewell));
-    let ends = told.iter().filter(|event| event.name == "session.status_idle").count();
-    assert!(ends <= 2, "{told:?}");
-    let last = waits.rest().await.pop().unwrap().name;
+    let events = session_stream.rest().await;
+    let last = events.last().unwrap();
+    let expected = json!({ "type": "session.deleted", "session_id": session.id });
+    assert_eq!((last.id, &last.data), (None, &expected));
+    let idle_events = events.iter().filter(|event| event.name == "session.status_idle").count();
+    assert!(idle_events <= 2, "{events:?}");
+    let last = run_stream.rest().await.pop().unwrap().name;
     assert!(["session.status_idle", "session.deleted"].contains(&last.as_str()), "{last}");
     assert_eq!(tables_with(&app.database.pool(1), &[session.uuid()]).await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_waits_for_somebody_does_not_hold_its_session() {
+async fn a_session_can_be_deleted_while_its_run_waits_for_approval() {
     let app = TestApp::start_with(
         replies(&[calls("write_file", json!({ "path": "a", "content": "b" })), says("Done.")]),
         asks(),
@@ -191,37 +191,42 @@ async fn a_run_that_waits_for_somebody_does_not_hold_its_session() {
     let session = app.session().await;
     let run = session.post(json!({ "content": "Write it." })).await;
     session.reached(&run, "session.status_idle").await;
-    deleted(&session).await;
+    delete_successfully(&session).await;
     assert!(!app.folder.path().join("a").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_an_answer_hears_that_there_will_be_none() {
-    let app = idle().await;
+async fn a_request_that_waits_for_a_run_of_a_deleted_session_gets_a_404() {
+    let app = start_without_worker().await;
     let session = app.session().await;
-    let waits = session.message(&json!({ "content": "Hello" })).header("prefer", "wait=60").send();
-    let deletes = async {
+    let message =
+        session.message(&json!({ "content": "Hello" })).header("prefer", "wait=60").send();
+    let deletion = async {
         let deadline = Instant::now() + Duration::from_secs(30);
         while session.events().await.is_empty() {
             assert!(Instant::now() < deadline, "the message was not accepted");
             sleep(Duration::from_millis(10)).await;
         }
-        deleted(&session).await;
+        delete_successfully(&session).await;
     };
-    let asked = Instant::now();
-    let (response, ()) = tokio::join!(waits, deletes);
+    let started = Instant::now();
+    let (response, ()) = tokio::join!(message, deletion);
     problem(response.unwrap(), 404, "session_not_found").await;
-    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(30)), "{:?}", asked.elapsed());
+    assert!(
+        started.elapsed() < machine::scaled(Duration::from_secs(30)),
+        "{:?}",
+        started.elapsed()
+    );
 }
 
-/// A service that works on no runs.
-async fn idle() -> TestApp {
+/// Starts a service that executes no runs.
+async fn start_without_worker() -> TestApp {
     TestApp::start_with(replies(&[]), Setup { no_worker: true, ..Setup::default() }).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_of_a_worker_that_is_dead_goes_too() {
-    let app = idle().await;
+async fn a_session_with_a_run_of_a_dead_worker_can_be_deleted() {
+    let app = start_without_worker().await;
     let session = app.session().await;
     session.post(json!({ "content": "Hello" })).await;
     let pool = app.database.pool(1);
@@ -233,12 +238,12 @@ async fn a_session_of_a_worker_that_is_dead_goes_too() {
     .execute(&pool)
     .await
     .unwrap();
-    deleted(&session).await;
+    delete_successfully(&session).await;
     assert_eq!(tables_with(&pool, &[session.uuid()]).await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_is_not_the_newest_deletes_nothing() {
+async fn a_deletion_with_a_stale_version_is_refused() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
     session.ask("Are you there?").await;
@@ -246,19 +251,19 @@ async fn a_version_that_is_not_the_newest_deletes_nothing() {
     let stale = app.client.delete(&url).header("if-match", "\"v0\"").send().await.unwrap();
     problem(stale, 412, "version_mismatch").await;
     let now = app.get(&session.path("")).send().await.unwrap().headers()["etag"].clone();
-    let done = app.client.delete(&url).header("if-match", now).send().await.unwrap();
-    assert_eq!(done.status(), 204);
+    let accepted = app.client.delete(&url).header("if-match", now).send().await.unwrap();
+    assert_eq!(accepted.status(), 204);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_of_the_same_moment_is_refused_or_goes_too() {
+async fn a_message_during_a_deletion_is_refused_or_deleted_too() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let pool = app.database.pool(1);
     for round in 0..10 {
         let session = app.session().await;
         let body = json!({ "content": format!("Hello {round}") });
         let posts = join_all((0..6).map(|_| session.message(&body).send()));
-        let (posts, ()) = tokio::join!(posts, deleted(&session));
+        let (posts, ()) = tokio::join!(posts, delete_successfully(&session));
         for response in posts {
             let response = response.unwrap();
             if response.status() != 202 {

@@ -1,4 +1,4 @@
-//! Who deletes little does not wait for those who delete much, of the same owner or of others.
+//! Deletions of small sessions do not wait for deletions of large ones, of any tenant.
 
 use std::time::Duration;
 
@@ -9,13 +9,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::support::{TestApp, replies, says};
 
-/// Sessions with this title are deleted when the test lets them.
+/// The title of the sessions whose deletion the test delays.
 const LARGE: &str = "large";
 const LOCK: &str = "SELECT pg_advisory_lock(1)";
 
-/// Has the deletion of large sessions wait, when nearly all of it is done, until this connection is
-/// closed.
-async fn hold(pool: &PgPool) -> PgConnection {
+/// Makes deletions of large sessions wait near their end until the returned connection is closed.
+async fn delay_large_deletions(pool: &PgPool) -> PgConnection {
     let mut holder = pool.acquire().await.unwrap().detach();
     holder.execute(LOCK).await.unwrap();
     pool.execute(
@@ -33,43 +32,43 @@ async fn hold(pool: &PgPool) -> PgConnection {
     holder
 }
 
-/// Waits until so many deletions are held.
-async fn held(pool: &PgPool, many: i64) {
-    let held = "SELECT count(*) FROM pg_stat_activity
+/// Waits until this number of deletions wait for the lock.
+async fn wait_for_delayed(pool: &PgPool, count: i64) {
+    let query = "SELECT count(*) FROM pg_stat_activity
                 WHERE datname = current_database() AND wait_event = 'advisory'";
     let deadline = Instant::now() + Duration::from_secs(20);
-    while sqlx::query_scalar::<_, i64>(held).fetch_one(pool).await.unwrap() != many {
-        assert!(Instant::now() < deadline, "{many} deletions are not held");
+    while sqlx::query_scalar::<_, i64>(query).fetch_one(pool).await.unwrap() != count {
+        assert!(Instant::now() < deadline, "the number of waiting deletions is not {count}");
         sleep(Duration::from_millis(20)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn small_sessions_are_deleted_while_large_ones_are() {
+async fn small_sessions_are_deleted_while_deletions_of_large_ones_wait() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let pool = app.database.pool(3);
     let (mut large, mut small) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         for (title, sessions) in [(LARGE, &mut large), ("small", &mut small)] {
             let session = app.session_with(serde_json::json!({ "title": title })).await;
-            // What it has used is added to the sums of the same day.
+            // All deletions add their usage to the sums of the same day.
             session.ask("Good morning").await;
             sessions.push(session);
         }
     }
     pool.execute("UPDATE sessions SET last_seq = 10000 WHERE title = 'large'").await.unwrap();
-    let holder = hold(&pool).await;
+    let holder = delay_large_deletions(&pool).await;
 
     let delete = |path: String| app.client.delete(app.url(&path)).send();
     let tasks = TaskTracker::new();
     let deletions: Vec<_> =
         large.iter().map(|session| tasks.spawn(delete(session.path("")))).collect();
-    held(&pool, 2).await;
+    wait_for_delayed(&pool, 2).await;
     for session in &small {
         let deletion = timeout(Duration::from_secs(5), delete(session.path(""))).await;
-        assert_eq!(deletion.expect("it waits").unwrap().status(), 204);
+        assert_eq!(deletion.expect("the deletion of a small session waits").unwrap().status(), 204);
     }
-    held(&pool, 2).await;
+    wait_for_delayed(&pool, 2).await;
     drop(holder);
     for deletion in join_all(deletions).await {
         assert_eq!(deletion.unwrap().unwrap().status(), 204);

@@ -1,4 +1,4 @@
-//! Sessions as files.
+//! Export of sessions as JSON Lines and Markdown.
 
 use serde_json::{Value, json};
 
@@ -14,22 +14,22 @@ async fn lines(session: &Session<'_>) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_has_the_settings_all_messages_and_an_end() {
+async fn an_export_has_the_settings_and_all_messages_and_an_end_line() {
     let thought = json!({ "type": "thinking", "thinking": "Hm." });
     let call = json!({ "type": "tool_use", "id": "toolu_1", "name": "get_time", "input": {} });
     let first = json!({ "content": [thought, call] });
     let app = TestApp::start(replies(&[first, says("It is \"late\".\n")])).await;
     let tool = json!({ "name": "locate", "description": "Where.", "client": true,
                        "input_schema": { "type": "object", "properties": {} } });
-    let made = json!({ "title": "Time", "metadata": { "b": 1.50, "a": [2] }, "max_tokens": 2000,
+    let body = json!({ "title": "Time", "metadata": { "b": 1.50, "a": [2] }, "max_tokens": 2000,
                        "tools": ["get_time", tool], "thinking": { "type": "adaptive" },
                        "limits": { "rounds": 5 },
                        "permissions": [{ "tool": "Read", "decision": "allow" }] });
-    let session = app.session_with(made.clone()).await;
+    let session = app.session_with(body.clone()).await;
     session.ask("How late is it?").await;
     let read: Value = app.get(&session.path("")).send().await.unwrap().json().await.unwrap();
 
-    let mut settings = made;
+    let mut settings = body;
     for (member, value) in [
         ("model", json!("simulator")),
         ("system", json!(SYSTEM)),
@@ -49,7 +49,7 @@ async fn an_export_has_the_settings_all_messages_and_an_end() {
     expected.push(json!({ "type": "end", "messages": 4 }));
     assert_eq!(lines(&session).await, expected);
 
-    // Byte for byte, and as a file.
+    // The messages are byte for byte those of the API, and the response is a file.
     let response = app.get(&session.path("/export?format=jsonl")).send().await.unwrap();
     let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
     assert_eq!(header("content-type"), "application/jsonl");
@@ -64,7 +64,7 @@ async fn an_export_has_the_settings_all_messages_and_an_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_session_is_exported_to_its_end() {
+async fn a_long_session_is_exported_completely() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
     assert_eq!(lines(&session).await[1..], [json!({ "type": "end", "messages": 0 })]);
@@ -77,7 +77,7 @@ async fn a_long_session_is_exported_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_for_people_lets_nobody_write_its_headings() {
+async fn texts_cannot_forge_headings_of_a_markdown_export() {
     let call = calls_as(&[("toolu_1", "read_file", json!({ "path": "a.txt" }))]);
     let app = TestApp::start(replies(&[call, says("Done.\n```\n# Mine")])).await;
     app.write_file("a.txt", "````\n## 9. User\n");
@@ -92,27 +92,27 @@ async fn an_export_for_people_lets_nobody_write_its_headings() {
     let text = response.text().await.unwrap();
 
     let history = session.history().await;
-    let [asked, called, answered, said] =
+    let [question_at, call_at, result_at, answer_at] =
         [0, 1, 2, 3].map(|index| history[index]["created_at"].as_str().unwrap());
     let read: Value = app.get(&session.path("")).send().await.unwrap().json().await.unwrap();
     let result = history[2]["message"]["content"][0]["content"].as_str().unwrap();
     let expected = format!(
-        "# A \\# title\n\nSession {id}, created {made}, with the model simulator.\n\
-         \n## 1. User\n\n{asked}\n\n````markdown\nRead\n\n## 7. Assistant\n\n```\n````\n\
-         \n## 2. Assistant\n\n{called}\n\nCall of read\\_file (toolu\\_1):\n\
+        "# A \\# title\n\nSession {id}, created {created}, with the model simulator.\n\
+         \n## 1. User\n\n{question_at}\n\n````markdown\nRead\n\n## 7. Assistant\n\n```\n````\n\
+         \n## 2. Assistant\n\n{call_at}\n\nCall of read\\_file (toolu\\_1):\n\
          \n```json\n{{\"path\":\"a.txt\"}}\n```\n\
-         \n## 3. Tools\n\n{answered}\n\nResult of toolu\\_1:\n\n`````\n{result}\n`````\n\
-         \n## 4. Assistant\n\n{said}\n\n````markdown\nDone.\n```\n# Mine\n````\n\
+         \n## 3. Tools\n\n{result_at}\n\nResult of toolu\\_1:\n\n`````\n{result}\n`````\n\
+         \n## 4. Assistant\n\n{answer_at}\n\n````markdown\nDone.\n```\n# Mine\n````\n\
          \n---\n\nEnd of the export: 4 messages.\n",
         id = session.id.replace('_', "\\_"),
-        made = read["created_at"].as_str().unwrap(),
+        created = read["created_at"].as_str().unwrap(),
         result = result.trim_end_matches('\n'),
     );
     assert_eq!(text, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_exported_is_refused() {
+async fn an_unsupported_format_or_an_unknown_session_is_refused() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
     let get = |accept: &'static str, query: &str| {

@@ -1,4 +1,4 @@
-//! Sessions that come from a file.
+//! Import of sessions from an export.
 
 use reqwest::Response;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ async fn imported<'a>(app: &'a TestApp, lines: &[String]) -> Session<'a> {
     app.existing_session(session["id"].as_str().unwrap())
 }
 
-/// An export without ids and times, and with runs by their places.
+/// An export without ids and times, with runs numbered in order of appearance.
 fn without_ids(lines: &[String]) -> Vec<Value> {
     let mut runs: Vec<Value> = Vec::new();
     let mut anonymous = |line: &String| {
@@ -45,7 +45,7 @@ fn without_ids(lines: &[String]) -> Vec<Value> {
     lines.iter().map(&mut anonymous).collect()
 }
 
-/// A service whose model thinks, calls two tools, one of which fails, and answers.
+/// Starts a service whose model thinks, calls two tools, one of which fails, and answers.
 async fn start(setup: Setup) -> TestApp {
     let calls = calls_as(&[
         ("toolu_1", "get_time", json!({})),
@@ -60,7 +60,7 @@ async fn start(setup: Setup) -> TestApp {
     TestApp::start_with(script, setup).await
 }
 
-async fn told(app: &TestApp) -> Session<'_> {
+async fn session_with_two_runs(app: &TestApp) -> Session<'_> {
     let tool = json!({ "name": "locate", "client": true, "input_schema": { "type": "object" } });
     let body = json!({ "title": "Time", "metadata": { "a": 1.50 },
                        "tools": ["get_time", "read_file", tool], "limits": { "rounds": 5 },
@@ -74,41 +74,41 @@ async fn told(app: &TestApp) -> Session<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_is_the_session_that_was_exported() {
+async fn an_imported_session_equals_the_exported_one() {
     let app = start(Setup::default()).await;
-    let session = told(&app).await;
+    let session = session_with_two_runs(&app).await;
     let lines = export(&session).await;
     let copy = imported(&app, &lines).await;
     assert_eq!(without_ids(&export(&copy).await), without_ids(&lines));
 
-    // It has used nothing, and its runs say where they come from.
+    // The import has no usage, and its runs are marked as imported.
     let read: Value = app.get(&copy.path("")).send().await.unwrap().json().await.unwrap();
-    let nothing = json!({ "input_tokens": 0, "cache_creation_input_tokens": 0,
+    let no_usage = json!({ "input_tokens": 0, "cache_creation_input_tokens": 0,
                           "cache_read_input_tokens": 0, "output_tokens": 0 });
-    assert_eq!((&read["usage"], &read["status"]), (&nothing, &json!("idle")));
+    assert_eq!((&read["usage"], &read["status"]), (&no_usage, &json!("idle")));
     assert_eq!(read["stop_reason"], json!({ "type": "end_turn" }));
     let runs: Value = app.get(&copy.path("/runs")).send().await.unwrap().json().await.unwrap();
     let texts = ["It is late.", "Again."];
     assert_eq!(runs["data"].as_array().unwrap().len(), texts.len());
     for (run, text) in runs["data"].as_array().unwrap().iter().zip(texts) {
         assert_eq!((&run["status"], &run["imported"]), (&json!("completed"), &json!(true)));
-        assert_eq!((&run["output_text"], &run["usage"]), (&json!(text), &nothing));
+        assert_eq!((&run["output_text"], &run["usage"]), (&json!(text), &no_usage));
     }
 
-    // The model takes it as it took the first one.
+    // The model accepts the history of both sessions.
     assert_eq!(copy.ask("Once again?").await["output_text"], "Again.");
     assert_eq!(session.ask("Once again?").await["output_text"], "Again.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_without_messages_is_imported_too() {
+async fn a_session_without_messages_can_be_imported() {
     let app = start(Setup::default()).await;
     let lines = export(&app.session().await).await;
     let copy = imported(&app, &lines).await;
     assert_eq!(without_ids(&export(&copy).await), without_ids(&lines));
 }
 
-/// The same lines with another value in one of them.
+/// The lines with a changed value in one of them.
 fn changed(lines: &[String], number: usize, pointer: &str, value: Value) -> Vec<String> {
     let mut line: Value = serde_json::from_str(&lines[number - 1]).unwrap();
     let (parent, member) = pointer.rsplit_once('/').unwrap();
@@ -132,9 +132,11 @@ fn without(lines: &[String], number: usize) -> Vec<String> {
     lines
 }
 
-/// Exports that are wrong as a whole or in their settings, and where: of one with these lines: 1
-/// session, 2 user, 3 assistant, 4 tools, 5 assistant, 6 user, 7 assistant, 8 end.
-fn wrong_files(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
+/// Exports with an invalid structure or invalid settings, each with the pointer of its error.
+///
+/// The lines of the valid export: 1 session, 2 user, 3 assistant, 4 tools, 5 assistant, 6 user,
+/// 7 assistant, 8 end.
+fn invalid_files(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
     let changed = |number, pointer, value| changed(lines, number, pointer, value);
     vec![
         (Vec::new(), "/lines/1"),
@@ -157,8 +159,8 @@ fn reply_in_place_of_results(lines: &[String]) -> String {
     changed(lines, 5, "/seq", json!(3))[4].clone()
 }
 
-/// Exports with a message that is wrong, and where.
-fn wrong_messages(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
+/// Exports with an invalid message, each with the pointer of its error.
+fn invalid_messages(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
     let changed = |number, pointer, value| changed(lines, number, pointer, value);
     let text = |text: &str| json!({ "type": "text", "text": text });
     let result = |id: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": "x" });
@@ -199,14 +201,14 @@ fn wrong_messages(lines: &[String]) -> Vec<(Vec<String>, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_is_pointed_at_by_its_line_and_nothing_is_made() {
+async fn an_invalid_export_is_refused_with_a_pointer_and_creates_nothing() {
     let app = start(Setup::default()).await;
-    let session = told(&app).await;
+    let session = session_with_two_runs(&app).await;
     let lines = export(&session).await;
     assert_eq!(lines.len(), 8);
-    let mut wrong = wrong_files(&lines);
-    wrong.extend(wrong_messages(&lines));
-    for (lines, pointer) in wrong {
+    let mut invalid = invalid_files(&lines);
+    invalid.extend(invalid_messages(&lines));
+    for (lines, pointer) in invalid {
         let refused = problem(import(&app, &lines).await, 422, "validation_failed").await;
         assert_eq!(refused["errors"][0]["pointer"], pointer, "{lines:#?}");
     }
@@ -217,7 +219,7 @@ async fn what_is_wrong_is_pointed_at_by_its_line_and_nothing_is_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_history_with_open_calls_is_refused() {
     let app = start(Setup::default()).await;
-    let mut lines = export(&told(&app).await).await;
+    let mut lines = export(&session_with_two_runs(&app).await).await;
     lines.drain(3..7);
     lines[3] = json!({ "type": "end", "messages": 2 }).to_string();
     let refused = problem(import(&app, &lines).await, 422, "validation_failed").await;
@@ -227,21 +229,21 @@ async fn a_history_with_open_calls_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_gets_nothing_that_a_new_session_would_not() {
+async fn an_import_is_refused_if_a_new_session_with_its_settings_would_be() {
     let app = start(Setup::default()).await;
     let session = app.session_with(json!({ "permission_mode": "bypass" })).await;
     let lines = export(&session).await;
     let setup = Setup { permissions: Some(OperatorPolicy::default()), ..Setup::default() };
-    let strict = app.second_service(setup).await;
-    let request = strict.post("/v1/sessions/import").header("content-type", "application/jsonl");
+    let other = app.second_service(setup).await;
+    let request = other.post("/v1/sessions/import").header("content-type", "application/jsonl");
     let response = request.body(lines.join("\n")).send().await.unwrap();
     let refused = problem(response, 422, "validation_failed").await;
     assert_eq!(refused["errors"][0]["pointer"], "/lines/1/settings/permission_mode");
-    strict.stop().await;
+    other.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_lines_are_imported() {
+async fn an_import_of_another_media_type_is_refused() {
     let app = start(Setup::default()).await;
     for kind in ["application/json", "text/plain"] {
         let request = app.post("/v1/sessions/import").header("content-type", kind);

@@ -1,4 +1,4 @@
-//! The sessions resource: creation, changes, lists, deletion, archives, export and import, forks.
+//! The sessions resource: creation, changes, lists, deletion, archiving, export, import and forks.
 
 mod archiving;
 mod bulk_deletion;

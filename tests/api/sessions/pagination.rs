@@ -1,11 +1,11 @@
-//! Pages of lists, read in both orders and both ways.
+//! Pagination of lists in both orders and both directions.
 
 use reqwest::Response;
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, calls, problem, replies, says};
 
-/// What a link of a response leads to.
+/// The target of a link of a response.
 fn link(response: &Response, rel: &str) -> Option<String> {
     let links = response.headers().get("link")?.to_str().unwrap();
     let suffix = format!(">; rel=\"{rel}\"");
@@ -13,16 +13,16 @@ fn link(response: &Response, rel: &str) -> Option<String> {
     Some(target.strip_prefix('<').unwrap().to_owned())
 }
 
-/// Follows links of one kind from a page on: the items of each, and the path of the last.
+/// Follows links of one kind from a page. Returns the items of each page and the last path.
 async fn follow(app: &TestApp, path: &str, rel: &str) -> (Vec<Vec<Value>>, String) {
     let (mut pages, mut path) = (Vec::new(), path.to_owned());
     loop {
-        assert!(pages.len() < 100, "{path}: the links lead round in a circle");
+        assert!(pages.len() < 100, "{path}: the links form a cycle");
         let response = app.get(&path).send().await.unwrap();
         assert_eq!(response.status(), 200, "{path}");
-        let leads_to = ["next", "prev"].map(|rel| link(&response, rel));
+        let links = ["next", "prev"].map(|rel| link(&response, rel));
         let page: Value = response.json().await.unwrap();
-        // The members are named by the direction in which the page was read.
+        // With `before`, the page was read backwards: `next_cursor` belongs to the link `prev`.
         let mut names = ["next_cursor", "prev_cursor"];
         if path.contains("before=") {
             names.reverse();
@@ -31,20 +31,20 @@ async fn follow(app: &TestApp, path: &str, rel: &str) -> (Vec<Vec<Value>>, Strin
         let cursor = |target: &Option<String>| {
             target.as_deref().map(|target| target.rsplit_once('=').unwrap().1.to_owned())
         };
-        assert_eq!(leads_to.each_ref().map(cursor), cursors.map(|it| it.map(str::to_owned)));
+        assert_eq!(links.each_ref().map(cursor), cursors.map(|it| it.map(str::to_owned)));
         assert_eq!(page["has_more"], page["next_cursor"].is_string(), "{path}");
         pages.push(page["data"].as_array().unwrap().clone());
-        let [next, prev] = leads_to;
+        let [next, prev] = links;
         match if rel == "next" { next } else { prev } {
-            Some(neighbour) => path = neighbour,
+            Some(target) => path = target,
             None => return (pages, path),
         }
     }
 }
 
-/// A service with four sessions, the last of which has four runs of three requests each; and the
-/// paths of all lists.
-async fn lists(app: &TestApp) -> Vec<String> {
+/// Creates four sessions. The last one has four runs of three requests each. Returns the paths of
+/// all lists.
+async fn create_lists(app: &TestApp) -> Vec<String> {
     for _ in 0..3 {
         app.session().await;
     }
@@ -65,14 +65,14 @@ fn three_rounds() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_list_is_read_onwards_and_back_in_both_orders() {
+async fn every_list_is_read_forwards_and_backwards_in_both_orders() {
     let app = TestApp::start(three_rounds()).await;
-    for path in lists(&app).await {
+    for path in create_lists(&app).await {
         let (whole, _) = follow(&app, &format!("{path}?limit=200"), "next").await;
         let mut whole = whole.concat();
         assert!(whole.len() > 2, "{path}");
-        let usual = if path.ends_with("/sessions") { "desc" } else { "asc" };
-        for order in [usual, if usual == "asc" { "desc" } else { "asc" }] {
+        let default_order = if path.ends_with("/sessions") { "desc" } else { "asc" };
+        for order in [default_order, if default_order == "asc" { "desc" } else { "asc" }] {
             let first = format!("{path}?limit=2&order={order}");
             let (pages, last) = follow(&app, &first, "next").await;
             assert_eq!(pages.concat(), whole, "{first}");
@@ -87,25 +87,25 @@ async fn every_list_is_read_onwards_and_back_in_both_orders() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_before_another_leads_to_the_beginning() {
+async fn pages_read_with_before_lead_to_the_beginning() {
     let app = TestApp::start(three_rounds()).await;
-    for path in lists(&app).await {
+    for path in create_lists(&app).await {
         let (whole, _) = follow(&app, &format!("{path}?limit=200"), "next").await;
         let whole = whole.concat();
         let (_, last) = follow(&app, &format!("{path}?limit=1"), "next").await;
         let (_, cursor) = last.rsplit_once('=').unwrap();
-        let from_there = format!("{path}?limit=2&before={cursor}");
-        let (mut pages, _) = follow(&app, &from_there, "prev").await;
+        let start = format!("{path}?limit=2&before={cursor}");
+        let (mut pages, _) = follow(&app, &start, "prev").await;
         pages.reverse();
-        // The cursor is the last item but one.
+        // The cursor is the second last item.
         assert_eq!(pages.concat(), whole[..whole.len() - 2], "{path}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_page_can_be_read_by_is_refused() {
+async fn invalid_cursors_orders_and_limits_are_refused() {
     let app = TestApp::start(three_rounds()).await;
-    for path in lists(&app).await {
+    for path in create_lists(&app).await {
         for (query, code) in [
             ("after=x", "invalid_cursor"),
             ("before=x", "invalid_cursor"),
@@ -123,9 +123,9 @@ async fn what_no_page_can_be_read_by_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_beyond_the_ends_of_a_list_has_nothing_behind_it() {
+async fn a_position_outside_of_a_list_gets_an_empty_page() {
     let app = TestApp::start(three_rounds()).await;
-    let mut paths = lists(&app).await;
+    let mut paths = create_lists(&app).await;
     paths.pop();
     for path in paths {
         for query in ["after=1000000", "before=1", "before=-5", "after=1&order=desc"] {
@@ -135,8 +135,8 @@ async fn a_place_beyond_the_ends_of_a_list_has_nothing_behind_it() {
                 (200, None),
                 "{path}"
             );
-            let nothing = json!({ "data": [], "has_more": false });
-            assert_eq!(response.json::<Value>().await.unwrap(), nothing, "{path} {query}");
+            let empty = json!({ "data": [], "has_more": false });
+            assert_eq!(response.json::<Value>().await.unwrap(), empty, "{path} {query}");
         }
     }
 }

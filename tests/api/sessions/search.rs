@@ -1,4 +1,4 @@
-//! Sessions that are looked for: by where they stand, by metadata, by words, by age.
+//! Search of sessions by status, metadata, words and creation time.
 
 use serde_json::{Value, json};
 use twostep::domain::api_key::Scope;
@@ -7,7 +7,7 @@ use crate::support::{
     Session, TestApp, asks, calls_as, client_with, keys_needed, problem, replies, says,
 };
 
-/// The list with this query.
+/// The path of the list with this query.
 fn path(query: &[(&str, &str)]) -> String {
     let escaped = |text: &str| -> String {
         text.bytes()
@@ -23,7 +23,7 @@ fn path(query: &[(&str, &str)]) -> String {
     format!("/v1/sessions?{}", pairs.collect::<Vec<String>>().join("&"))
 }
 
-/// The titles of the sessions that a query finds, in its order.
+/// The titles of the sessions that a query finds, in order.
 async fn found(app: &TestApp, query: &[(&str, &str)]) -> Vec<String> {
     let response = app.get(&path(query)).send().await.unwrap();
     assert_eq!(response.status(), 200, "{query:?}");
@@ -32,12 +32,12 @@ async fn found(app: &TestApp, query: &[(&str, &str)]) -> Vec<String> {
     page["data"].as_array().unwrap().iter().map(title).collect()
 }
 
-async fn titled<'a>(app: &'a TestApp, title: &str, metadata: Value) -> Session<'a> {
+async fn create_session<'a>(app: &'a TestApp, title: &str, metadata: Value) -> Session<'a> {
     app.session_with(json!({ "title": title, "metadata": metadata })).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_are_found_by_where_they_stand() {
+async fn sessions_are_found_by_their_status() {
     let ring = calls_as(&[("toolu_01ring", "ring", json!({ "line": "one" }))]);
     let script = json!({ "conversations": [
         { "when": "hang", "replies": [{ "content": [{ "type": "text", "text": "Well" }],
@@ -46,39 +46,39 @@ async fn sessions_are_found_by_where_they_stand() {
         { "replies": [says("Yes.")] },
     ], "otherwise": "refuse" });
     let app = TestApp::start_with(script, asks()).await;
-    let rests = titled(&app, "rests", json!({})).await;
-    let runs = titled(&app, "runs", json!({})).await;
-    let waits = titled(&app, "waits", json!({})).await;
-    rests.ask("Hello").await;
-    let hanging = runs.post(json!({ "content": "hang" })).await;
-    runs.reached(&hanging, "span.model_request_start").await;
-    let ringing = waits.post(json!({ "content": "Ring" })).await;
-    waits.waits_for(&ringing, &["toolu_01ring"]).await;
+    let idle = create_session(&app, "idle", json!({})).await;
+    let running = create_session(&app, "running", json!({})).await;
+    let waiting = create_session(&app, "waiting", json!({})).await;
+    idle.ask("Hello").await;
+    let hanging = running.post(json!({ "content": "hang" })).await;
+    running.reached(&hanging, "span.model_request_start").await;
+    let ringing = waiting.post(json!({ "content": "Ring" })).await;
+    waiting.waits_for(&ringing, &["toolu_01ring"]).await;
     for (status, expected) in [
-        ("running", vec!["runs"]),
-        ("requires_action", vec!["waits"]),
-        ("idle", vec!["waits", "rests"]),
+        ("running", vec!["running"]),
+        ("requires_action", vec!["waiting"]),
+        ("idle", vec!["waiting", "idle"]),
         ("queued", vec![]),
     ] {
         assert_eq!(found(&app, &[("status", status)]).await, expected, "{status}");
     }
-    runs.cancel(&hanging).await;
-    runs.settled(&hanging).await;
-    waits.allow("toolu_01ring", json!({})).await;
-    waits.settled(&ringing).await;
-    let all = ["waits", "runs", "rests"];
+    running.cancel(&hanging).await;
+    running.settled(&hanging).await;
+    waiting.allow("toolu_01ring", json!({})).await;
+    waiting.settled(&ringing).await;
+    let all = ["waiting", "running", "idle"];
     assert_eq!(found(&app, &[("status", "idle")]).await, all);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_whose_message_waits_for_a_worker_is_found_as_queued() {
+async fn a_session_whose_run_waits_for_a_worker_is_found_as_queued() {
     let setup = crate::support::Setup { no_worker: true, ..Default::default() };
     let app = TestApp::start_with(json!({}), setup).await;
-    titled(&app, "rests", json!({})).await;
-    let session = titled(&app, "queued", json!({})).await;
+    create_session(&app, "idle", json!({})).await;
+    let session = create_session(&app, "queued", json!({})).await;
     let run = session.post(json!({ "content": "Hello" })).await;
     assert_eq!(found(&app, &[("status", "queued")]).await, ["queued"]);
-    assert_eq!(found(&app, &[("status", "idle")]).await, ["rests"]);
+    assert_eq!(found(&app, &[("status", "idle")]).await, ["idle"]);
     session.cancel(&run).await;
     assert_eq!(found(&app, &[("status", "queued")]).await, Vec::<String>::new());
 }
@@ -87,13 +87,17 @@ async fn a_session_whose_message_waits_for_a_worker_is_found_as_queued() {
 async fn sessions_are_found_by_members_of_their_metadata() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let long = "x".repeat(10_000);
-    let red =
-        titled(&app, "red", json!({ "colour": "red", "n": 1, "a:b": "c", "deep": { "n": 1 } }));
+    let red = create_session(
+        &app,
+        "red",
+        json!({ "colour": "red", "n": 1, "a:b": "c", "deep": { "n": 1 } }),
+    );
     let red = red.await;
-    titled(&app, "green", json!({ "colour": "green", "n": 1.0, "on": true, "long": long })).await;
-    // The database has no text for this, and finds nothing of it.
-    titled(&app, "odd", json!({ "colour": "red\u{0}", "n": 1 })).await;
-    titled(&app, "plain", json!({})).await;
+    create_session(&app, "green", json!({ "colour": "green", "n": 1.0, "on": true, "long": long }))
+        .await;
+    // A NUL cannot be stored as text, so this value is never found.
+    create_session(&app, "odd", json!({ "colour": "red\u{0}", "n": 1 })).await;
+    create_session(&app, "plain", json!({})).await;
     for (query, expected) in [
         (vec![("metadata[colour]", "red")], vec!["red"]),
         (vec![("metadata[colour]", "re")], vec![]),
@@ -117,24 +121,24 @@ async fn sessions_are_found_by_members_of_their_metadata() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_are_found_by_words_of_titles_and_of_what_people_typed() {
+async fn sessions_are_found_by_words_of_titles_and_of_user_messages() {
     let app = TestApp::start(replies(&[says("An elephant.")])).await;
-    let zoo = titled(&app, "At the Zoo", json!({})).await;
+    let zoo = create_session(&app, "At the Zoo", json!({})).await;
     zoo.ask("Which animal is the largest?").await;
     zoo.ask_with(json!({ "content": [{ "type": "text", "text": "Straße,\nnicht" }] })).await;
-    let office = titled(&app, "Büro", json!({})).await;
+    let office = create_session(&app, "Büro", json!({})).await;
     office.ask("Which printer is the largest? \"Straße\"").await;
     let long = "word ".repeat(2_000);
-    titled(&app, "long", json!({})).await.ask(&format!("begins {long} ends")).await;
+    create_session(&app, "long", json!({})).await.ask(&format!("begins {long} ends")).await;
     for (q, expected) in [
         ("largest", vec!["Büro", "At the Zoo"]),
         ("LARGEST animal", vec!["At the Zoo"]),
         ("straße nicht", vec!["At the Zoo"]),
         ("büro", vec!["Büro"]),
         ("the zoo", vec!["At the Zoo"]),
-        // Of one text, not of several.
+        // All words must be in the same text.
         ("zoo animal", vec![]),
-        // What the model says is not searched.
+        // Replies of the model are not searched.
         ("elephant", vec![]),
         ("larg", vec![]),
         ("begins", vec!["long"]),
@@ -152,11 +156,11 @@ async fn sessions_are_found_by_words_of_titles_and_of_what_people_typed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_are_found_by_the_time_of_their_making() {
+async fn sessions_are_found_by_their_creation_time() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
-    titled(&app, "first", json!({})).await;
-    let second = titled(&app, "second", json!({})).await;
-    titled(&app, "third", json!({})).await;
+    create_session(&app, "first", json!({})).await;
+    let second = create_session(&app, "second", json!({})).await;
+    create_session(&app, "third", json!({})).await;
     let second: Value = app.get(&second.path("")).send().await.unwrap().json().await.unwrap();
     let moment = second["created_at"].as_str().unwrap();
     assert_eq!(found(&app, &[("created_before", moment)]).await, ["first"]);
@@ -167,11 +171,11 @@ async fn sessions_are_found_by_the_time_of_their_making() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn filters_go_together_and_with_pages() {
+async fn filters_can_be_combined_and_paginated() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     for n in 0..4 {
         let title = format!("{} {n}", if n % 2 == 0 { "even" } else { "odd" });
-        titled(&app, &title, json!({ "team": "x" })).await;
+        create_session(&app, &title, json!({ "team": "x" })).await;
     }
     let query = [("q", "even"), ("metadata[team]", "x"), ("status", "idle"), ("limit", "1")];
     let first = app.get(&path(&query)).send().await.unwrap();
@@ -188,7 +192,7 @@ async fn filters_go_together_and_with_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_makes_no_sense_is_refused() {
+async fn an_invalid_filter_is_refused() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let long = "x".repeat(201);
     let six: Vec<(String, String)> =
@@ -213,12 +217,12 @@ async fn a_filter_that_makes_no_sense_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_finds_the_sessions_of_another_tenant() {
+async fn sessions_of_another_tenant_are_not_found() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), keys_needed()).await;
-    let session = titled(&app, "secret", json!({ "team": "x" })).await;
+    let session = create_session(&app, "secret", json!({ "team": "x" })).await;
     session.ask("Where is the treasure?").await;
     let tenant = app.database.tenant("acme").await;
-    let stranger = client_with(Some(&app.database.key(tenant, Scope::Read).await));
+    let other_client = client_with(Some(&app.database.key(tenant, Scope::Read).await));
     for query in ["", "q=secret", "q=treasure", "metadata[team]=x", "status=idle", "archived=any"] {
         let path = format!("/v1/sessions?{query}");
         let count = async |response: reqwest::Response| {
@@ -226,16 +230,16 @@ async fn nobody_finds_the_sessions_of_another_tenant() {
             page["data"].as_array().unwrap().len()
         };
         let own = count(app.get(&path).send().await.unwrap()).await;
-        let foreign = count(stranger.get(app.url(&path)).send().await.unwrap()).await;
+        let foreign = count(other_client.get(app.url(&path)).send().await.unwrap()).await;
         assert_eq!((own, foreign), (1, 0), "{query}");
     }
 }
 
-/// So is a dump restored.
+/// A restored dump is indexed without a search path.
 #[tokio::test(flavor = "multi_thread")]
 async fn metadata_is_indexed_without_a_search_path() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
-    let changed = titled(&app, "changed", json!({})).await;
+    let changed = create_session(&app, "changed", json!({})).await;
     let mut conn = app.database.pool(1).acquire().await.unwrap();
     sqlx::query("SET search_path = ''").execute(&mut *conn).await.unwrap();
     let update = r#"UPDATE public.sessions SET metadata = '{"customer": "7", "paid": true}'

@@ -1,9 +1,9 @@
-//! Deleting sessions that have forks, and forks.
+//! Deletion of forks and of sessions with forks.
 
 use reqwest::Response;
 use serde_json::{Value, json};
 
-use super::{fork, messages, request, told, until_waiting};
+use super::{create_fork, fork, messages, request, wait_for_lock_waits};
 use crate::support::{
     Session, Setup, TestApp, calls, hangs_first, machine, problem, replies, says, tables_with,
 };
@@ -13,31 +13,31 @@ async fn delete(session: &Session<'_>, query: &str) -> Response {
     session.app.client.delete(url).send().await.unwrap()
 }
 
-async fn is_there(session: &Session<'_>) -> bool {
+async fn exists(session: &Session<'_>) -> bool {
     session.app.get(&session.path("")).send().await.unwrap().status() == 200
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_has_forks_is_not_deleted_without_them() {
-    let writes = calls("Write", json!({ "file_path": "a.txt", "content": "mine" }));
+async fn a_session_with_forks_is_deleted_only_together_with_them() {
+    let write = calls("Write", json!({ "file_path": "a.txt", "content": "mine" }));
     let setup = Setup { own_folders: true, ..Setup::default() };
-    let app = TestApp::start_with(replies(&[writes, says("Written.")]), setup).await;
+    let app = TestApp::start_with(replies(&[write, says("Written.")]), setup).await;
     let source = app.session_with(json!({ "tools": ["Write"] })).await;
     source.ask("Write").await;
     let one = fork(&source, &json!({})).await;
     one.ask("And here").await;
     let two = fork(&source, &json!({ "after": 2 })).await;
     let inner = fork(&one, &json!({})).await;
-    let others = app.session_with(json!({ "tools": ["Write"] })).await;
-    others.ask("Write, too").await;
+    let other = app.session_with(json!({ "tools": ["Write"] })).await;
+    other.ask("Write, too").await;
 
     let refused = problem(delete(&source, "").await, 409, "session_has_forks").await;
     assert_eq!(refused["forks"], json!([one.id, two.id]));
     problem(delete(&source, "?forks=keep").await, 400, "invalid_query").await;
     for session in [&source, &one, &two, &inner] {
-        assert!(is_there(session).await);
+        assert!(exists(session).await);
     }
-    // A fork that has none goes, and leaves its source as it was.
+    // Deleting a fork without forks does not change its source.
     let before = messages(&source).await;
     assert_eq!(delete(&inner, "").await.status(), 204);
     assert_eq!(messages(&source).await, before);
@@ -45,26 +45,26 @@ async fn a_session_that_has_forks_is_not_deleted_without_them() {
     let inner = fork(&one, &json!({})).await;
 
     let pool = app.database.pool(1);
-    let gone = [&source, &one, &two, &inner];
+    let deleted = [&source, &one, &two, &inner];
     let all = ["events", "inherited", "messages", "requests", "runs", "seen_files", "sessions"];
     assert_eq!(
-        tables_with(&pool, &gone.map(Session::uuid)).await,
+        tables_with(&pool, &deleted.map(Session::uuid)).await,
         [&all[..], &["tool_calls"]].concat()
     );
     assert_eq!(delete(&source, "?forks=delete").await.status(), 204);
-    assert_eq!(tables_with(&pool, &gone.map(Session::uuid)).await, Vec::<String>::new());
+    assert_eq!(tables_with(&pool, &deleted.map(Session::uuid)).await, Vec::<String>::new());
     let workspaces = app.folder.path().join("workspaces");
-    for session in gone {
+    for session in deleted {
         assert!(!workspaces.join(&session.id).exists());
         problem(delete(session, "").await, 404, "session_not_found").await;
     }
-    assert!(workspaces.join(&others.id).join("a.txt").exists());
-    others.ask("And again").await;
+    assert!(workspaces.join(&other.id).join("a.txt").exists());
+    other.ask("And again").await;
     app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_in_forks_is_stopped_before_they_go() {
+async fn runs_of_forks_are_cancelled_before_the_forks_are_deleted() {
     let app = TestApp::start(hangs_first()).await;
     let source = app.session().await;
     source.ask("one").await;
@@ -76,17 +76,17 @@ async fn what_runs_in_forks_is_stopped_before_they_go() {
         session.reached(&run, "span.model_request_start").await;
         streams.push(session.open(&session.path("/events/stream"), None).await);
     }
-    let asked = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     assert_eq!(delete(&source, "?forks=delete").await.status(), 204);
     assert!(
-        asked.elapsed() < machine::scaled(std::time::Duration::from_secs(4)),
+        started.elapsed() < machine::scaled(std::time::Duration::from_secs(4)),
         "{:?}",
-        asked.elapsed()
+        started.elapsed()
     );
     for stream in streams {
-        let told = stream.rest().await;
-        assert!(told.iter().any(|event| event.name == "user.interrupt"), "{told:?}");
-        assert_eq!(told.last().unwrap().name, "session.deleted");
+        let events = stream.rest().await;
+        assert!(events.iter().any(|event| event.name == "user.interrupt"), "{events:?}");
+        assert_eq!(events.last().unwrap().name, "session.deleted");
     }
     let pool = app.database.pool(1);
     assert_eq!(
@@ -97,7 +97,7 @@ async fn what_runs_in_forks_is_stopped_before_they_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_is_not_the_newest_deletes_no_fork() {
+async fn a_deletion_of_forks_with_a_stale_version_is_refused() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let source = app.session().await;
     source.ask("one").await;
@@ -105,12 +105,12 @@ async fn a_version_that_is_not_the_newest_deletes_no_fork() {
     let url = app.url(&source.path("?forks=delete"));
     let old = app.client.delete(url).header("if-match", "\"v1\"").send().await.unwrap();
     problem(old, 412, "version_mismatch").await;
-    assert!(is_there(&branch).await);
+    assert!(exists(&branch).await);
     app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_counts_until_a_run_is_asked_to_stop() {
+async fn a_message_before_runs_are_cancelled_makes_the_version_of_a_deletion_stale() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let source = app.session().await;
     source.ask("one").await;
@@ -123,25 +123,25 @@ async fn a_version_counts_until_a_run_is_asked_to_stop() {
     sqlx::query("SELECT FROM sessions FOR SHARE").execute(&mut *reader).await.unwrap();
     let body = json!({ "content": "two" });
     let between = async {
-        // A fork is nothing that happens in its source, but has all be looked at again.
-        until_waiting(&pool, 1).await;
+        // A fork does not change the version of its source, but makes the deletion start again.
+        wait_for_lock_waits(&pool, 1).await;
         fork(&source, &json!({})).await;
         let post = source.message(&body).send();
-        let let_go = async {
-            until_waiting(&pool, 2).await;
+        let release = async {
+            wait_for_lock_waits(&pool, 2).await;
             reader.rollback().await.unwrap();
         };
-        tokio::join!(post, let_go).0.unwrap().status()
+        tokio::join!(post, release).0.unwrap().status()
     };
     let (refused, accepted) = tokio::join!(deletion, between);
     assert_eq!(accepted, 202);
     problem(refused.unwrap(), 412, "version_mismatch").await;
-    assert!(is_there(&source).await);
+    assert!(exists(&source).await);
     app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forks_of_the_same_moment_are_refused_or_go_too() {
+async fn forks_during_a_deletion_are_refused_or_deleted_too() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     for round in 0..8 {
         let source = app.session().await;
@@ -153,29 +153,29 @@ async fn forks_of_the_same_moment_are_refused_or_go_too() {
         }));
         let (deleted, forks) = tokio::join!(delete(&source, "?forks=delete"), forks);
         assert_eq!(deleted.status(), 204);
-        let mut left = Vec::new();
+        let mut created = Vec::new();
         for response in forks {
             let response = response.unwrap();
             if response.status() == 201 {
                 let fork: Value = response.json().await.unwrap();
-                left.push(app.existing_session(fork["id"].as_str().unwrap()));
+                created.push(app.existing_session(fork["id"].as_str().unwrap()));
             } else {
                 problem(response, 404, "session_not_found").await;
             }
         }
-        for session in left.iter().chain([&source, &inner]) {
-            assert!(!is_there(session).await, "{round}");
+        for session in created.iter().chain([&source, &inner]) {
+            assert!(!exists(session).await, "{round}");
         }
     }
     app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_of_a_session_that_is_not_there_is_refused() {
+async fn a_fork_of_a_session_that_does_not_exist_is_refused() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let source = app.session().await;
     source.ask("one").await;
-    let branch = told(&source, &json!({})).await;
+    let branch = create_fork(&source, &json!({})).await;
     assert_eq!(delete(&source, "?forks=delete").await.status(), 204);
     problem(request(&source, &json!({})).send().await.unwrap(), 404, "session_not_found").await;
     let branch = app.existing_session(branch["id"].as_str().unwrap());

@@ -1,13 +1,13 @@
-//! The files of a fork.
+//! The workspace of a fork.
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{fork, send, told, until_waiting};
+use super::{create_fork, fork, send, wait_for_lock_waits};
 use crate::support::{Session, Setup, TestApp, calls, problem, says};
 
-/// A service whose sessions have folders of their own.
+/// Starts a service whose sessions have folders of their own.
 async fn start(conversations: Value) -> TestApp {
     let script = json!({ "conversations": conversations, "otherwise": "refuse" });
     TestApp::start_with(script, Setup { own_folders: true, ..Setup::default() }).await
@@ -32,7 +32,7 @@ fn folders(app: &TestApp) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_works_on_copies_of_the_files_as_they_are_now() {
+async fn a_fork_gets_copies_of_the_current_files() {
     let app = start(json!([
         { "when": "Change", "replies": [writes("changed"), says("{{result.0}}")] },
         { "replies": [writes("mine"), says("Written.")] },
@@ -49,20 +49,23 @@ async fn a_fork_works_on_copies_of_the_files_as_they_are_now() {
     let by_hand = std::fs::read_to_string(folder(&branch).join("by-hand.txt")).unwrap();
     assert_eq!(by_hand, "later");
     assert!(folder(&branch).join("link").symlink_metadata().is_err());
-    // The model has written the file, and so knows it, in the fork as well.
-    let said = branch.ask("Change").await["output_text"].clone();
-    assert!(!said.as_str().unwrap().contains("error"), "{said}");
+    // The model has written the file, so it counts as read in the fork too.
+    let output = branch.ask("Change").await["output_text"].clone();
+    assert!(!output.as_str().unwrap().contains("error"), "{output}");
     assert_eq!((content(&branch), content(&source)), ("changed".to_owned(), "mine".to_owned()));
 
-    let bare = fork(&source, &json!({ "files": false })).await;
-    assert!(!folder(&bare).exists());
-    let run = bare.ask("Write").await;
-    assert_eq!((&run["output_text"], content(&bare)), (&json!("Written."), "mine".to_owned()));
+    let without_files = fork(&source, &json!({ "files": false })).await;
+    assert!(!folder(&without_files).exists());
+    let run = without_files.ask("Write").await;
+    assert_eq!(
+        (&run["output_text"], content(&without_files)),
+        (&json!("Written."), "mine".to_owned())
+    );
     app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_source_has_seen_behind_the_fork_point_the_fork_has_not() {
+async fn files_that_the_source_read_after_the_fork_point_count_as_unread_in_the_fork() {
     let app = start(json!([
         { "when": "Change", "replies": [writes("changed"), says("{{result.0}}")] },
         { "when": "Write", "replies": [writes("mine"), says("Written.")] },
@@ -72,7 +75,7 @@ async fn what_the_source_has_seen_behind_the_fork_point_the_fork_has_not() {
     let source = app.session_with(json!({ "tools": ["Write"] })).await;
     source.ask("Hello").await;
     source.ask("Write").await;
-    let seen = async |session: &Session<'_>| -> i64 {
+    let seen_files = async |session: &Session<'_>| -> i64 {
         sqlx::query_scalar("SELECT count(*) FROM seen_files WHERE session_id = $1")
             .bind(session.uuid())
             .fetch_one(&app.database.pool(1))
@@ -87,17 +90,17 @@ async fn what_the_source_has_seen_behind_the_fork_point_the_fork_has_not() {
         (json!({ "after": 5, "files": false }), 0),
     ] {
         let branch = fork(&source, &body).await;
-        assert_eq!(seen(&branch).await, expected, "{body}");
+        assert_eq!(seen_files(&branch).await, expected, "{body}");
     }
-    let blind = fork(&source, &json!({ "after": 2 })).await;
-    let said = blind.ask("Change").await["output_text"].clone();
-    assert!(said.as_str().unwrap().contains("has not been read yet"), "{said}");
-    assert_eq!(content(&blind), "mine");
+    let unread = fork(&source, &json!({ "after": 2 })).await;
+    let output = unread.ask("Change").await["output_text"].clone();
+    assert!(output.as_str().unwrap().contains("has not been read yet"), "{output}");
+    assert_eq!(content(&unread), "mine");
     app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_somebody_has_named_is_shared() {
+async fn a_shared_workspace_is_not_copied() {
     let app = TestApp::start(json!({ "conversations": [
         { "replies": [calls("write_file", json!({ "path": "{{user}}", "content": "x" })),
                       says("Written.")] },
@@ -105,7 +108,7 @@ async fn a_folder_that_somebody_has_named_is_shared() {
     .await;
     let source = app.session().await;
     source.ask("one.txt").await;
-    let branch = told(&source, &json!({ "files": false })).await;
+    let branch = create_fork(&source, &json!({ "files": false })).await;
     assert_eq!(branch["workspace"], source.read().await["workspace"]);
     app.existing_session(branch["id"].as_str().unwrap()).ask("two.txt").await;
     assert!(app.folder.path().join("two.txt").exists());
@@ -113,31 +116,31 @@ async fn a_folder_that_somebody_has_named_is_shared() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_is_too_large_is_not_copied() {
+async fn a_fork_of_a_session_with_too_large_a_workspace_is_refused() {
     let app = start(json!([{ "replies": [writes("mine"), says("Written.")] }])).await;
     let source = app.session_with(json!({ "tools": ["Write"] })).await;
     source.ask("Write").await;
     let large = std::fs::File::create(folder(&source).join("large")).unwrap();
     large.set_len(256 * 1024 * 1024).unwrap();
     problem(send(&source, &json!({})).await, 422, "workspace_too_large").await;
-    // A fork that is refused for another reason leaves no files either.
+    // A fork that is refused for another reason also leaves no files.
     large.set_len(0).unwrap();
     problem(send(&source, &json!({ "after": 99 })).await, 422, "validation_failed").await;
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
     while folders(&app) > 1 {
-        assert!(tokio::time::Instant::now() < deadline, "a folder is left");
+        assert!(tokio::time::Instant::now() < deadline, "a folder of a refused fork still exists");
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     large.set_len(256 * 1024 * 1024).unwrap();
     let list = app.get(&source.path("/forks")).send().await.unwrap();
     assert_eq!(list.json::<Value>().await.unwrap()["data"], json!([]));
-    let bare = fork(&source, &json!({ "files": false })).await;
-    assert!(!folder(&bare).exists());
+    let without_files = fork(&source, &json!({ "files": false })).await;
+    assert!(!folder(&without_files).exists());
     app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_has_no_message_that_came_while_its_files_were_copied() {
+async fn a_fork_has_no_messages_that_arrived_while_its_files_were_copied() {
     let app = start(json!([{ "replies": [writes("mine"), says("Written.")] }])).await;
     let source = app.session_with(json!({ "tools": ["Write"] })).await;
     source.ask("Write").await;
@@ -146,12 +149,12 @@ async fn a_fork_has_no_message_that_came_while_its_files_were_copied() {
     let grow = "UPDATE sessions SET last_message_seq = last_message_seq + $2 WHERE id = $1";
     let query = sqlx::query(grow).bind(source.uuid());
     query.bind(1).execute(&mut *step).await.unwrap();
-    let goes_on = async {
-        until_waiting(&pool, 1).await;
+    let commit = async {
+        wait_for_lock_waits(&pool, 1).await;
         step.commit().await.unwrap();
     };
     let body = json!({});
-    let (branch, ()) = tokio::join!(told(&source, &body), goes_on);
+    let (branch, ()) = tokio::join!(create_fork(&source, &body), commit);
     assert_eq!(branch["forked_from"], json!({ "session_id": source.id, "message_seq": 4 }));
     sqlx::query(grow).bind(source.uuid()).bind(-1).execute(&pool).await.unwrap();
     app.end_refused(&[]);

@@ -1,15 +1,15 @@
-//! Where a fork leaves its source.
+//! Fork points: the message after which a fork continues on its own.
 
 use serde_json::{Value, json};
 
-use super::{fork, last_said, messages, send, stored, told};
+use super::{create_fork, fork, last_request_texts, messages, send, stored};
 use crate::support::{Session, TestApp, asked, asks, calls_as, problem, says, stops_short};
 
 const INTERRUPTED: &str = "Interrupted: the worker stopped while this call was running. \
      It may have run in part or completely. Check the state before you repeat it.";
 const CANCELLED: &str = "Cancelled: the run was cancelled before this call was answered.";
 
-/// A service whose first message makes two calls.
+/// Starts a service whose model makes two calls for the message `Work`.
 async fn start() -> TestApp {
     let two = calls_as(&[
         ("toolu_a", "get_time", json!({})),
@@ -22,8 +22,9 @@ async fn start() -> TestApp {
     TestApp::start(script).await
 }
 
-/// Its history: a question, two calls, their results, an answer; a question, an answer.
-async fn worked(app: &TestApp) -> Session<'_> {
+/// A session with six messages: a question, two calls, their results, an answer; a question, an
+/// answer.
+async fn session_with_calls(app: &TestApp) -> Session<'_> {
     let session = app.session().await;
     session.ask("Work").await;
     session.ask_with(json!({ "content": "Thanks", "id": "my-thanks" })).await;
@@ -37,22 +38,22 @@ fn result(id: &str, text: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_can_be_forked_at_any_message() {
     let app = start().await;
-    let source = worked(&app).await;
+    let source = session_with_calls(&app).await;
     let before = messages(&source).await;
     assert_eq!(before.len(), 6);
     for at in 0..=6 {
-        let name = if at == 6 { json!({ "after": 6 }) } else { json!({ "before": at + 1 }) };
-        let branch = told(&source, &name).await;
-        let from = json!({ "session_id": source.id, "message_seq": at });
-        assert_eq!(branch["forked_from"], from);
+        let point = if at == 6 { json!({ "after": 6 }) } else { json!({ "before": at + 1 }) };
+        let branch = create_fork(&source, &point).await;
+        let forked_from = json!({ "session_id": source.id, "message_seq": at });
+        assert_eq!(branch["forked_from"], forked_from);
         let branch = app.existing_session(branch["id"].as_str().unwrap());
         let run = branch.ask(&format!("Next {at}")).await;
         assert_eq!(run["output_text"], format!("You said Next {at}."));
         let now = messages(&branch).await;
         assert_eq!(now[..at], before[..at]);
-        // Only behind the calls the fork has something to add.
-        let closing = usize::from(at == 2);
-        assert_eq!(now.len(), at + closing + 2);
+        // Directly after the calls, the fork adds results.
+        let added = usize::from(at == 2);
+        assert_eq!(now.len(), at + added + 2);
         assert_eq!(stored(&branch).await, if at == 2 { 3 } else { 2 });
         if at == 2 {
             let answers = json!([result("toolu_a", INTERRUPTED), result("toolu_b", INTERRUPTED)]);
@@ -61,7 +62,7 @@ async fn a_session_can_be_forked_at_any_message() {
             assert_eq!(now[2]["run_id"], now[1]["run_id"]);
         }
         assert_eq!(branch.verify().await["is_valid"], true);
-        // And again from there.
+        // The fork can be forked too.
         let again = fork(&branch, &json!({})).await;
         again.ask("Again").await;
         assert_eq!(messages(&again).await[..now.len()], now);
@@ -70,9 +71,9 @@ async fn a_session_can_be_forked_at_any_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_is_named_by_its_number_or_its_id() {
+async fn a_fork_point_is_named_by_the_number_or_the_id_of_a_message() {
     let app = start().await;
-    let source = worked(&app).await;
+    let source = session_with_calls(&app).await;
     let history = source.history().await;
     let ids: Vec<&Value> = history.iter().map(|item| &item["message"]["id"]).collect();
     assert_eq!(ids[4], "my-thanks");
@@ -84,15 +85,15 @@ async fn a_message_is_named_by_its_number_or_its_id() {
         (json!({ "after": 5 }), 5),
         (json!({}), 6),
     ] {
-        assert_eq!(told(&source, &body).await["forked_from"]["message_seq"], at, "{body}");
+        assert_eq!(create_fork(&source, &body).await["forked_from"]["message_seq"], at, "{body}");
     }
-    // A message of the fork may have an id that one of the source has, too.
+    // A message of the fork may have the same id as a message of the source.
     let edited = fork(&source, &json!({ "before": "my-thanks" })).await;
     edited.ask_with(json!({ "content": "No thanks", "id": "my-thanks" })).await;
-    let last = told(&edited, &json!({ "after": "my-thanks" })).await;
+    let last = create_fork(&edited, &json!({ "after": "my-thanks" })).await;
     assert_eq!(last["forked_from"]["message_seq"], 5);
 
-    let other = worked(&app).await;
+    let other = session_with_calls(&app).await;
     let foreign = other.history().await[0]["message"]["id"].clone();
     for (name, value) in [
         ("after", json!(0)),
@@ -106,25 +107,25 @@ async fn a_message_is_named_by_its_number_or_its_id() {
         ("after", json!(1.5)),
         ("before", json!([1])),
     ] {
-        let wrong = send(&source, &json!({ name: value })).await;
-        let wrong = problem(wrong, 422, "validation_failed").await;
-        assert_eq!(wrong["errors"][0]["pointer"], format!("/{name}"), "{wrong}");
+        let refused = send(&source, &json!({ name: value })).await;
+        let refused = problem(refused, 422, "validation_failed").await;
+        assert_eq!(refused["errors"][0]["pointer"], format!("/{name}"), "{refused}");
     }
     app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_is_edited_by_a_fork_before_it_and_a_post() {
+async fn a_message_is_edited_by_forking_before_it_and_posting_another() {
     let app = start().await;
-    let source = worked(&app).await;
+    let source = session_with_calls(&app).await;
     let edited = fork(&source, &json!({ "before": 5 })).await;
     edited.ask("No thanks").await;
-    let said = last_said(&app);
-    assert_eq!((said[0].as_str(), said.last().unwrap().as_str()), ("Work", "No thanks"));
-    assert!(!said.contains(&"Thanks".to_owned()), "{said:?}");
+    let texts = last_request_texts(&app);
+    assert_eq!((texts[0].as_str(), texts.last().unwrap().as_str()), ("Work", "No thanks"));
+    assert!(!texts.contains(&"Thanks".to_owned()), "{texts:?}");
     let first = fork(&source, &json!({ "before": 1 })).await;
     first.ask("Rest").await;
-    assert_eq!(last_said(&app), ["Rest"]);
+    assert_eq!(last_request_texts(&app), ["Rest"]);
     assert_eq!(messages(&source).await.len(), 6);
     app.end_refused(&[]);
 }
@@ -140,7 +141,7 @@ async fn a_session_without_messages_can_be_forked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_waits_for_somebody_is_cancelled_in_the_fork_and_waits_on_in_the_source() {
+async fn a_call_that_waits_for_approval_is_cancelled_in_the_fork_and_still_waits_in_the_source() {
     let ring = calls_as(&[("toolu_ring", "ring", json!({ "line": "one" }))]);
     let script = json!({ "conversations": [
         { "when": "Ring", "replies": [ring, says("Rang.")] },
@@ -154,7 +155,7 @@ async fn a_call_that_waits_for_somebody_is_cancelled_in_the_fork_and_waits_on_in
     assert_eq!(branch.approvals().await, json!([]));
     let answers = json!([result("toolu_ring", CANCELLED)]);
     assert_eq!(messages(&branch).await[2]["message"]["content"], answers);
-    // The other one's call is not this one's to decide on.
+    // The fork cannot decide on a call of its source.
     let decided = branch.decide("toolu_ring", &json!({ "decision": "allow" })).send().await;
     problem(decided.unwrap(), 404, "approval_not_found").await;
     branch.ask("Never mind").await;
@@ -168,7 +169,7 @@ async fn a_call_that_waits_for_somebody_is_cancelled_in_the_fork_and_waits_on_in
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_that_came_behind_the_fork_point_is_not_the_forks() {
+async fn a_result_after_the_fork_point_is_not_in_the_fork() {
     let app = start().await;
     let source = app.session().await;
     source.ask("Work").await;
@@ -181,7 +182,7 @@ async fn a_result_that_came_behind_the_fork_point_is_not_the_forks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_turn_left_open_that_was_to_go_on_is_left_out_of_what_a_fork_sends() {
+async fn a_fork_does_not_send_the_open_server_call_of_a_paused_turn() {
     let paused = json!({ "stop_reason": "pause_turn", "content": [
         { "type": "text", "text": "I will search." },
         { "type": "server_tool_use", "name": "web_search", "input": { "query": "x" } } ] });
@@ -196,7 +197,7 @@ async fn what_a_turn_left_open_that_was_to_go_on_is_left_out_of_what_a_fork_send
     let branch = fork(&source, &json!({})).await;
     assert_eq!(branch.read().await["forked_from"]["message_seq"], 2);
     assert_eq!(branch.ask("Are you there?").await["output_text"], "Still here.");
-    assert_eq!(last_said(&app), ["Please search", "I will search.", "Are you there?"]);
+    assert_eq!(last_request_texts(&app), ["Please search", "I will search.", "Are you there?"]);
     for session in [&source, &branch] {
         assert_eq!(session.verify().await["findings"], json!([]));
     }

@@ -1,13 +1,13 @@
-//! What a fork has from its source besides messages, and how that is looked after.
+//! State that a fork inherits from its source in addition to messages, and its verification.
 
 use serde_json::{Value, json};
 
-use super::{fork, last_said, messages, told};
+use super::{create_fork, fork, last_request_texts, messages};
 use crate::support::media::image_at;
 use crate::support::{Session, TestApp, calls, calls_as, problem, replies, says};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_session_has_become_the_fork_is_too() {
+async fn a_fork_inherits_the_current_mode_and_budget_and_todo_list() {
     let todos = json!([{ "id": "a", "content": "Do a", "status": "pending" }]);
     let script = replies(&[calls("TodoWrite", json!({ "todos": todos })), says("Noted.")]);
     let app = TestApp::start(script).await;
@@ -16,7 +16,7 @@ async fn what_the_session_has_become_the_fork_is_too() {
     let patch = json!({ "permission_mode": "plan" });
     let url = app.url(&source.path(""));
     assert_eq!(app.client.patch(url).json(&patch).send().await.unwrap().status(), 200);
-    let branch = told(&source, &json!({ "before": 1 })).await;
+    let branch = create_fork(&source, &json!({ "before": 1 })).await;
     assert_eq!(branch["permission_mode"], "plan");
     assert_eq!(branch["budget"], json!({ "tokens": 100_000 }));
     assert_eq!(branch["usage"]["input_tokens"], 0);
@@ -28,7 +28,7 @@ async fn what_the_session_has_become_the_fork_is_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_that_people_made_hold_in_the_fork() {
+async fn remembered_rules_apply_in_the_fork() {
     let ring = |id: &str| calls_as(&[(id, "ring", json!({ "line": "one" }))]);
     let script = json!({ "conversations": [
         { "when": "first", "replies": [ring("toolu_1"), says("Rang.")] },
@@ -47,7 +47,7 @@ async fn rules_that_people_made_hold_in_the_fork() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_go_across_the_parts_of_a_history() {
+async fn pages_span_the_segments_of_a_history() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let source = app.session().await;
     source.ask("one").await;
@@ -90,7 +90,7 @@ async fn images_of_the_source_count_in_the_fork() {
     source.ask("one").await;
     source.ask_with(images(90)).await;
     let branch = fork(&source, &json!({})).await;
-    // 100 images are the most.
+    // At most 100 images are allowed.
     let too_many = branch.message(&images(11)).send().await.unwrap();
     problem(too_many, 422, "validation_failed").await;
     branch.ask_with(images(10)).await;
@@ -104,13 +104,13 @@ fn door() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_models_side_refused_of_the_history_is_not_sent_by_forks() {
-    let thinks = json!({ "content": [{ "type": "thinking", "thinking": "Hm." }, says("I see.")["content"][0]] });
-    let app = TestApp::start(replies(&[thinks])).await;
+async fn a_fork_does_not_send_content_that_the_model_refused_in_its_source() {
+    let reply = json!({ "content": [{ "type": "thinking", "thinking": "Hm." }, says("I see.")["content"][0]] });
+    let app = TestApp::start(replies(&[reply])).await;
     let source = app.session().await;
     source.ask("one").await;
     source.ask("two").await;
-    // Other tools make all thinking so far void.
+    // Changed tools invalidate all earlier thinking.
     source.ask_with(json!({ "content": "three", "tools": [door()] })).await;
     let refused = app.simulator.refusals();
     assert_eq!(refused.len(), 1);
@@ -126,7 +126,7 @@ async fn what_the_models_side_refused_of_the_history_is_not_sent_by_forks() {
         let sent = upstream.body(upstream.len() - 1)["messages"].clone();
         assert_eq!(kinds(&sent[1]), ["text"]);
         assert_eq!(sent.as_array().unwrap().len(), at + 1);
-        // What the fork's own model thinks is sent.
+        // New thinking in the fork is sent.
         branch.ask(&format!("again after {at}")).await;
         let upstream = app.upstream();
         let sent = upstream.body(upstream.len() - 1)["messages"].clone();
@@ -136,13 +136,13 @@ async fn what_the_models_side_refused_of_the_history_is_not_sent_by_forks() {
     app.end_refused(&refused);
 }
 
-/// Some 1,000 tokens, as the simulator counts.
+/// A text of about 1,000 tokens, as the simulator counts.
 fn long(word: &str) -> String {
     format!("{word}. {}", "x".repeat(4000))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_of_what_is_before_the_fork_point_is_sent_by_the_fork() {
+async fn a_fork_sends_a_summary_only_if_it_covers_messages_before_the_fork_point() {
     let summary = json!({ "content": [{ "type": "compaction", "content": "They spoke." }] });
     let app = TestApp::start(json!({ "conversations": [{ "replies": [says("Yes.")] }],
                                      "compaction": [summary, summary] }))
@@ -156,40 +156,40 @@ async fn a_summary_of_what_is_before_the_fork_point_is_sent_by_the_fork() {
     let compacted = events.iter().find(|event| event["type"] == "agent.context_compacted");
     assert_eq!(compacted.unwrap()["up_to"], 4);
 
-    let behind = fork(&source, &json!({ "after": 6 })).await;
-    behind.ask("Five").await;
+    let after_summary = fork(&source, &json!({ "after": 6 })).await;
+    after_summary.ask("Five").await;
     let upstream = app.upstream();
     let (four, five) = (upstream.len() - 2, upstream.len() - 1);
     // The summary, the third question and its answer.
     let shared = upstream.body(four)["messages"].as_array().unwrap()[..3].to_vec();
     assert_eq!(shared[0]["content"][0]["type"], "compaction");
     assert_eq!(upstream.body(five)["messages"].as_array().unwrap()[..2], shared[..2]);
-    assert_eq!(messages(&behind).await.len(), 8, "the history is whole");
+    assert_eq!(messages(&after_summary).await.len(), 8, "the history is complete");
 
-    // What the fork has not been through was not summed up for it.
-    let within = fork(&source, &json!({ "after": 2 })).await;
-    within.ask("Six").await;
-    assert_eq!(last_said(&app), [&long("One"), "Yes.", "Six"]);
+    // The summary covers messages after this fork point, so it is not sent.
+    let before_summary = fork(&source, &json!({ "after": 2 })).await;
+    before_summary.ask("Six").await;
+    assert_eq!(last_request_texts(&app), [&long("One"), "Yes.", "Six"]);
 
-    // Requests of a fork can be made again.
-    for session in [&behind, &within] {
+    // The stored requests of a fork can be reconstructed.
+    for session in [&after_summary, &before_summary] {
         let runs: Value =
             app.get(&session.path("/runs")).send().await.unwrap().json().await.unwrap();
         let run = runs["data"][0]["id"].as_str().unwrap().to_owned();
         let path = session.path(&format!("/runs/{run}/requests/1"));
         let request: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
         let upstream = app.upstream();
-        let bodies: Vec<Value> = (0..upstream.len()).map(|at| upstream.body(at)).collect();
+        let bodies: Vec<Value> = (0..upstream.len()).map(|index| upstream.body(index)).collect();
         assert!(bodies.contains(&request["body"]), "{request}");
     }
     app.end_refused(&[]);
 }
 
-/// A fork that answers two calls, and the ways in which it can be broken.
+/// Corrupts a fork that has answered two calls, in several ways.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_fork_is_found_by_both_witnesses() {
+async fn a_corrupted_fork_is_detected_by_the_verification_and_by_the_invariants() {
     let two = calls_as(&[("toolu_a", "get_time", json!({})), ("toolu_b", "get_time", json!({}))]);
-    for (statement, found, witnessed) in [
+    for (statement, findings, invariant) in [
         (
             "DELETE FROM messages WHERE session_id = $1",
             &["calls_answered", "counters_agree"][..],
@@ -220,8 +220,8 @@ async fn a_broken_fork_is_found_by_both_witnesses() {
         assert_eq!(branch.verify().await["is_valid"], true);
         assert_eq!(app.broken_invariants().await, []);
         let mut conn = app.database.pool(1).acquire().await.unwrap();
-        let disarm = "ALTER TABLE messages DISABLE TRIGGER USER";
-        sqlx::query(disarm).execute(&mut *conn).await.unwrap();
+        let disable = "ALTER TABLE messages DISABLE TRIGGER USER";
+        sqlx::query(disable).execute(&mut *conn).await.unwrap();
         sqlx::query(statement).bind(branch.uuid()).execute(&mut *conn).await.unwrap();
         let verification = branch.verify().await;
         let names: Vec<&str> = verification["findings"]
@@ -230,12 +230,12 @@ async fn a_broken_fork_is_found_by_both_witnesses() {
             .iter()
             .map(|finding| finding["invariant"].as_str().unwrap())
             .collect();
-        for name in found {
+        for name in findings {
             assert!(names.contains(name), "{statement}: {verification}");
         }
         assert_eq!(source.verify().await["is_valid"], true, "{statement}");
         let broken = app.broken_invariants().await;
-        assert!(broken.iter().any(|(name, _)| name == witnessed), "{statement}: {broken:?}");
+        assert!(broken.iter().any(|(name, _)| name == invariant), "{statement}: {broken:?}");
         app.stop_unchecked().await;
     }
 }

@@ -1,4 +1,4 @@
-//! What a fork keeps waiting while it is made.
+//! Sessions that a fork blocks while it is created.
 
 use std::cell::Cell;
 
@@ -6,11 +6,11 @@ use serde_json::json;
 use twostep::domain::ids::{SessionId, TenantId};
 use twostep::store::forks::lock_source;
 
-use super::{fork, until_waiting};
+use super::{fork, wait_for_lock_waits};
 use crate::support::{TestApp, calls, replies, says};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_of_a_fork_keeps_only_its_source_waiting() {
+async fn creating_a_fork_of_a_fork_blocks_only_its_source() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let root = app.session().await;
     root.ask("one").await;
@@ -25,18 +25,18 @@ async fn a_fork_of_a_fork_keeps_only_its_source_waiting() {
     for session in [&root, &branch] {
         assert_eq!(session.ask("three").await["output_text"], "Noon.");
     }
-    let is_let_go = Cell::new(false);
+    let is_released = Cell::new(false);
     let post = async {
         let run = source.post(json!({ "content": "three" })).await;
-        assert!(is_let_go.get(), "the source has gone on");
+        assert!(is_released.get(), "the source accepted a message while it was locked");
         run
     };
-    let let_go = async {
-        until_waiting(&app.database.pool(1), 1).await;
-        is_let_go.set(true);
+    let release = async {
+        wait_for_lock_waits(&app.database.pool(1), 1).await;
+        is_released.set(true);
         sqlx::query("ROLLBACK").execute(&mut *conn).await.unwrap();
     };
-    let (run, ()) = tokio::join!(post, let_go);
+    let (run, ()) = tokio::join!(post, release);
     source.settled(&run).await;
     app.end_refused(&[]);
 }

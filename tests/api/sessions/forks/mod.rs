@@ -1,5 +1,5 @@
-//! Forks: sessions that have the beginning of their history from another one, and go on by
-//! themselves.
+//! Forks: sessions that share the beginning of their history with another session and continue
+//! independently.
 
 mod deletion;
 mod files;
@@ -16,7 +16,7 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::support::{Session, TestApp};
 
-/// A fork of a session, to be sent.
+/// A request that forks a session.
 fn request(session: &Session<'_>, body: &Value) -> RequestBuilder {
     session.app.post(&session.path("/forks")).json(body)
 }
@@ -25,8 +25,8 @@ async fn send(session: &Session<'_>, body: &Value) -> Response {
     request(session, body).send().await.unwrap()
 }
 
-/// Forks a session, and gives what the answer says of the fork.
-async fn told(session: &Session<'_>, body: &Value) -> Value {
+/// Forks a session and returns the resource of the fork.
+async fn create_fork(session: &Session<'_>, body: &Value) -> Value {
     let response = send(session, body).await;
     let status = response.status();
     let fork: Value = response.json().await.unwrap();
@@ -36,32 +36,32 @@ async fn told(session: &Session<'_>, body: &Value) -> Value {
 
 /// Forks a session.
 async fn fork<'a>(session: &Session<'a>, body: &Value) -> Session<'a> {
-    let fork = told(session, body).await;
+    let fork = create_fork(session, body).await;
     session.app.existing_session(fork["id"].as_str().unwrap())
 }
 
-/// The messages of a session, without what says which session that is.
+/// The messages of a session without their `session_id`.
 async fn messages(session: &Session<'_>) -> Vec<Value> {
     let mut items = session.history().await;
     for item in &mut items {
-        let of = item.as_object_mut().unwrap().shift_remove("session_id").unwrap();
-        assert_eq!(of, session.id.as_str());
+        let session_id = item.as_object_mut().unwrap().shift_remove("session_id").unwrap();
+        assert_eq!(session_id, session.id.as_str());
     }
     items
 }
 
-/// Waits until so many statements wait for a row.
-async fn until_waiting(pool: &PgPool, count: i64) {
+/// Waits until at least this number of statements wait for a lock.
+async fn wait_for_lock_waits(pool: &PgPool, count: i64) {
     let deadline = Instant::now() + Duration::from_secs(20);
     let waiting = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     while sqlx::query_scalar::<_, i64>(waiting).fetch_one(pool).await.unwrap() < count {
-        assert!(Instant::now() < deadline, "they do not wait");
+        assert!(Instant::now() < deadline, "fewer than {count} statements wait for a lock");
         sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// How many messages are stored for a session itself.
+/// The number of messages that are stored for this session, without inherited ones.
 async fn stored(session: &Session<'_>) -> i64 {
     sqlx::query_scalar("SELECT count(*) FROM messages WHERE session_id = $1")
         .bind(session.uuid())
@@ -70,8 +70,8 @@ async fn stored(session: &Session<'_>) -> i64 {
         .unwrap()
 }
 
-/// What the last request to the model said, a text or a result a line.
-fn last_said(app: &TestApp) -> Vec<String> {
+/// The texts and results in the last request to the model.
+fn last_request_texts(app: &TestApp) -> Vec<String> {
     let upstream = app.upstream();
     let body = upstream.body(upstream.len() - 1);
     let messages = body["messages"].as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! Forks and runs: those of the source that go on, and the fork's own.
+//! Forks and runs: active runs of the source, and runs of the fork.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::faults::takeover::{hangs_once, lose_worker};
 use crate::support::{TestApp, asked, hangs_first, replies, says};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_can_be_forked_while_it_runs() {
+async fn a_session_can_be_forked_while_a_run_is_active() {
     let app = TestApp::start(hangs_first()).await;
     let source = app.session().await;
     source.ask("one").await;
     let run = source.post(json!({ "content": "hang" })).await;
     source.reached(&run, "span.model_request_start").await;
-    let waiting = source.post(json!({ "content": "later" })).await;
-    // What waits its turn is in no history yet.
+    let queued = source.post(json!({ "content": "later" })).await;
+    // A queued message is not in the history yet.
     let branch = fork(&source, &json!({})).await;
     assert_eq!(branch.read().await["forked_from"]["message_seq"], 3);
     assert_eq!(branch.read().await["status"], "idle");
@@ -24,14 +24,14 @@ async fn a_session_can_be_forked_while_it_runs() {
     assert_eq!(source.run(&run).await["status"], "running");
     source.cancel(&run).await;
     assert_eq!(source.settled(&run).await["status"], "cancelled");
-    source.settled(&waiting).await;
+    source.settled(&queued).await;
     assert_eq!((messages(&branch).await.len(), messages(&source).await.len()), (5, 5));
     assert_eq!(stored(&branch).await, 2);
     app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_of_a_fork_is_cancelled_and_interrupted_as_any_other() {
+async fn a_run_of_a_fork_can_be_cancelled_and_interrupted() {
     let app = TestApp::start(hangs_first()).await;
     let source = app.session().await;
     source.ask("one").await;
@@ -51,7 +51,7 @@ async fn a_run_of_a_fork_is_cancelled_and_interrupted_as_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_run_of_a_fork_survives_its_worker() {
+async fn the_first_run_of_a_fork_survives_the_loss_of_its_worker() {
     let app = TestApp::start(json!({ "conversations": [
         { "when": "two", "replies": [hangs_once(says("Here again."))] },
         { "replies": [says("Yes.")] },
@@ -71,7 +71,7 @@ async fn the_first_run_of_a_fork_survives_its_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_of_a_fork_begins_with_where_it_comes_from() {
+async fn the_first_event_of_a_fork_names_its_source() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let source = app.session().await;
     source.ask("one").await;
@@ -79,8 +79,8 @@ async fn a_stream_of_a_fork_begins_with_where_it_comes_from() {
     let mut stream = branch.open(&branch.path("/events/stream"), None).await;
     let first = stream.until("session.forked").await;
     assert_eq!((first.id, &first.data["seq"]), (Some(1), &json!(1)));
-    let from = json!({ "session_id": source.id, "message_seq": 1 });
-    assert_eq!(first.data["forked_from"], from);
+    let forked_from = json!({ "session_id": source.id, "message_seq": 1 });
+    assert_eq!(first.data["forked_from"], forked_from);
     assert_eq!(first.data.get("run_id"), None);
     drop(stream);
     let run = tokio::time::timeout(Duration::from_secs(30), branch.ask("two")).await.unwrap();
