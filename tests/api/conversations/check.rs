@@ -1,4 +1,4 @@
-//! What must hold of the requests of one session, looked at as bytes.
+//! Checks of the requests of one session, byte by byte.
 
 pub(super) mod repairs;
 pub(super) mod runs;
@@ -6,11 +6,11 @@ pub(super) mod runs;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::words::unreadable;
+use super::texts::unreadable;
 use crate::support::media::WORD;
 use crate::support::upstream::{without_budget, without_marks};
 
-/// A message, and its blocks as they stand in it.
+/// A message and its blocks, as the original text.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     role: String,
@@ -19,12 +19,12 @@ pub(super) struct Message {
     blocks: Vec<String>,
 }
 
-/// A request, without what is no part of the conversation.
+/// A request, without the parts that do not belong to the conversation.
 #[derive(Debug)]
 struct Request {
-    /// All up to the end of its messages, but for the output budget.
+    /// The text up to the end of the messages, without the output budget.
     text: String,
-    /// All before its messages.
+    /// The text before the messages.
     head: String,
     messages: Vec<Message>,
     max_tokens: u64,
@@ -53,7 +53,7 @@ impl Message {
         Self { role, raw: raw.to_owned(), blocks }
     }
 
-    /// Reads a page of the history, as the service shows it.
+    /// Reads the messages of a page of the history.
     pub(super) fn of_page(page: &str) -> Vec<Self> {
         #[derive(Deserialize)]
         struct Page<'a> {
@@ -63,25 +63,25 @@ impl Message {
         #[derive(Deserialize)]
         struct Item<'a> {
             #[serde(borrow)]
-            message: Shown<'a>,
+            message: StoredMessage<'a>,
         }
         #[derive(Deserialize)]
-        struct Shown<'a> {
+        struct StoredMessage<'a> {
             role: String,
             #[serde(borrow)]
             content: &'a RawValue,
         }
         let page: Page<'_> = serde_json::from_str(page).unwrap();
-        let sent = |Shown { role, content }: &Shown<'_>| {
+        let as_sent = |StoredMessage { role, content }: &StoredMessage<'_>| {
             format!(r#"{{"role":"{role}","content":{content}}}"#)
         };
-        page.data.iter().map(|item| Self::read(&sent(&item.message))).collect()
+        page.data.iter().map(|item| Self::read(&as_sent(&item.message))).collect()
     }
 
-    /// The message without some of its blocks; none if it then says nothing.
-    fn without(&self, left_out: &[String]) -> Option<Self> {
+    /// The message without some of its blocks, or `None` if only thinking is left.
+    fn without(&self, omitted: &[String]) -> Option<Self> {
         let mut blocks = self.blocks.clone();
-        blocks.retain(|block| !left_out.contains(block));
+        blocks.retain(|block| !omitted.contains(block));
         if blocks.len() == self.blocks.len() {
             return Some(self.clone());
         }
@@ -91,7 +91,7 @@ impl Message {
         (!blocks.iter().all(is_thinking)).then(|| Self { raw, blocks, ..self.clone() })
     }
 
-    /// Whether it stands for messages that are sent no more.
+    /// Whether it is a summary, which replaces earlier messages.
     fn is_summary(&self) -> bool {
         self.role == "assistant"
             && self.blocks.first().is_some_and(|block| tag(block).kind == "compaction")
@@ -101,8 +101,8 @@ impl Message {
         self.role == "user" && self.blocks.iter().all(|block| tag(block).kind == "tool_result")
     }
 
-    /// Whether the user says something with it.
-    fn goes_on(&self) -> bool {
+    /// Whether it is a message of the user, not of results.
+    fn is_from_user(&self) -> bool {
         self.role == "user" && !self.is_of_results()
     }
 }
@@ -117,7 +117,7 @@ impl Request {
         }
         let text = without_marks(body);
         let Body { max_tokens, messages } = serde_json::from_str(&text).unwrap();
-        // In a text its quotes would be escaped, and nothing before the messages has the name.
+        // This is unique: texts escape their quotes, and no earlier member has this name.
         let start = text.find(r#","messages":["#).unwrap();
         let end =
             messages.last().map_or(start, |last| offset(&text, last.get()) + last.get().len());
@@ -131,7 +131,7 @@ impl Request {
     }
 }
 
-/// Where a part of a text begins.
+/// The position of a part in its text.
 fn offset(text: &str, part: &str) -> usize {
     part.as_ptr().addr() - text.as_ptr().addr()
 }
@@ -140,32 +140,32 @@ fn tag(block: &str) -> Tag {
     serde_json::from_str(block).unwrap()
 }
 
-/// What is sent in place of a block that the model's side could not read.
-fn word() -> String {
+/// The placeholder that is sent instead of a block that the model cannot read.
+fn placeholder() -> String {
     format!(r#"{{"type":"text","text":"{WORD}"}}"#)
 }
 
-/// What follows in a text behind the beginning that was sent before. Where a block stood that the
-/// model's side could not read, a word may stand now, and stays.
-fn behind<'a>(text: &'a str, before: &str) -> Option<&'a str> {
-    let (block, word) = (unreadable().to_string(), word());
+/// The rest of a text after the part that was sent before. The text may have the placeholder
+/// instead of a block that the model could not read, but not the reverse.
+fn rest_after<'a>(text: &'a str, before: &str) -> Option<&'a str> {
+    let (block, placeholder) = (unreadable().to_string(), placeholder());
     let mut parts = before.split(&block);
     let mut rest = text.strip_prefix(parts.next()?)?;
     for part in parts {
-        let behind = rest.strip_prefix(&block).or_else(|| rest.strip_prefix(&word));
-        rest = behind?.strip_prefix(part)?;
+        let after = rest.strip_prefix(&block).or_else(|| rest.strip_prefix(&placeholder));
+        rest = after?.strip_prefix(part)?;
     }
     Some(rest)
 }
 
-/// Whether messages begin with others.
+/// Whether `messages` begin with `before`.
 fn begins_with(messages: &[Message], before: &[Message]) -> bool {
-    let is_same = |(one, other): (&Message, &Message)| behind(&one.raw, &other.raw) == Some("");
+    let is_same = |(one, other): (&Message, &Message)| rest_after(&one.raw, &other.raw) == Some("");
     messages.len() >= before.len() && messages.iter().zip(before).all(is_same)
 }
 
-/// The calls of the model's own tools that a turn of the assistant leaves open.
-fn open_calls(turn: &[Message]) -> Vec<String> {
+/// The calls of server tools without a result in a turn of the assistant.
+fn open_server_calls(turn: &[Message]) -> Vec<String> {
     let blocks = || turn.iter().flat_map(|message| &message.blocks);
     let is_answered =
         |id: &Option<String>| blocks().any(|block| id.is_some() && tag(block).tool_use_id == *id);
@@ -176,56 +176,55 @@ fn open_calls(turn: &[Message]) -> Vec<String> {
     blocks().filter(is_open).cloned().collect()
 }
 
-/// A history as the model takes it: what is still open of its own tools when the user goes on is
-/// left out, and nothing else.
-fn seen(history: &[Message]) -> Vec<Message> {
+/// A history as it is sent: without calls of server tools that have no result when the next user
+/// message follows.
+fn as_sent(history: &[Message]) -> Vec<Message> {
     let turns: Vec<&[Message]> = history.chunk_by(|one, next| one.role == next.role).collect();
-    let mut seen = Vec::new();
-    for (at, turn) in turns.iter().enumerate() {
-        let next = turns.get(at + 1);
-        let user_goes_on = next.is_some_and(|next| !next.iter().all(Message::is_of_results));
-        if turn[0].role == "assistant" && user_goes_on {
-            let open = open_calls(turn);
-            seen.extend(turn.iter().filter_map(|message| message.without(&open)));
+    let mut sent = Vec::new();
+    for (index, turn) in turns.iter().enumerate() {
+        let next = turns.get(index + 1);
+        let user_follows = next.is_some_and(|next| !next.iter().all(Message::is_of_results));
+        if turn[0].role == "assistant" && user_follows {
+            let open = open_server_calls(turn);
+            sent.extend(turn.iter().filter_map(|message| message.without(&open)));
         } else {
-            seen.extend(turn.iter().cloned());
+            sent.extend(turn.iter().cloned());
         }
     }
-    seen
+    sent
 }
 
 fn raw(messages: &[Message]) -> Vec<&str> {
     messages.iter().map(|message| message.raw.as_str()).collect()
 }
 
-/// Whether a request is the first one after what came before was summed up: the model has not
-/// spoken since.
-fn begins_anew(before: &Request, after: &Request) -> bool {
+/// Whether a request is the first one with a new summary, that is, without a reply after it.
+fn has_new_summary(before: &Request, after: &Request) -> bool {
     let Some((summary, since)) = after.messages.split_first() else { return false };
     let is_new = before.messages.first().is_none_or(|first| first.raw != summary.raw);
     is_new && summary.is_summary() && since.iter().all(|message| message.role == "user")
 }
 
-/// Whether a request begins with the bytes of the one before it. There are three exceptions: a word
-/// takes the place of what could not be read, a summary that of what came before a run, and what a
-/// run left open that the model's side was to go on with is left out when the user goes on.
+/// Whether a request begins with the bytes of the previous one. There are three exceptions: the
+/// placeholder replaces a block that the model could not read, a summary replaces the messages
+/// before a run, and an open call of a server tool is left out when a user message follows.
 fn continues(before: &Request, after: &Request) -> bool {
-    if behind(&after.text, &before.text).is_some() {
+    if rest_after(&after.text, &before.text).is_some() {
         return true;
     }
-    if begins_anew(before, after) {
+    if has_new_summary(before, after) {
         return after.head == before.head;
     }
     let mut closed = before.messages.clone();
     closed.push(Message::read(r#"{"role":"user","content":[{"type":"text","text":"And?"}]}"#));
-    let mut closed = seen(&closed);
+    let mut closed = as_sent(&closed);
     closed.pop();
     after.head == before.head
         && begins_with(&after.messages, &closed)
-        && after.messages.get(closed.len()).is_some_and(Message::goes_on)
+        && after.messages.get(closed.len()).is_some_and(Message::is_from_user)
 }
 
-/// Where two texts begin to differ.
+/// The first difference of two texts.
 fn difference(one: &str, other: &str) -> String {
     let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
     let around = |text: &str| {
@@ -236,53 +235,68 @@ fn difference(one: &str, other: &str) -> String {
     format!("at byte {same}\n  {}\n  {}", around(one), around(other))
 }
 
-/// What is wrong with the requests of a session, whose history is this now.
+/// The faults of the requests of a session with this history.
 pub(super) fn faults<B: AsRef<str>>(bodies: &[B], history: &[Message]) -> Vec<String> {
     let requests: Vec<Request> = bodies.iter().map(|body| Request::read(body.as_ref())).collect();
     let mut faults = Vec::new();
-    for (at, pair) in requests.windows(2).enumerate() {
+    for (index, pair) in requests.windows(2).enumerate() {
         let [before, after] = pair else { continue };
         if !continues(before, after) {
             let difference = difference(&before.text, &after.text);
-            faults.push(format!("request {} begins otherwise, {difference}", at + 1));
+            faults.push(format!(
+                "request {} does not continue the previous one, {difference}",
+                index + 1
+            ));
         }
         if after.max_tokens != requests[0].max_tokens && after.text != before.text {
-            faults.push(format!("request {} has a budget of its own", at + 1));
+            faults.push(format!("request {} has another max_tokens", index + 1));
         }
     }
-    let asked = match history.split_last() {
-        Some((reply, asked)) if reply.role == "assistant" => asked,
+    let expected = match history.split_last() {
+        Some((reply, expected)) if reply.role == "assistant" => expected,
         _ => history,
     };
-    let (mut asked, mut sent) =
-        (seen(asked), requests.last().map_or(&[][..], |last| &last.messages));
+    let (mut expected, mut sent) =
+        (as_sent(expected), requests.last().map_or(&[][..], |last| &last.messages));
     if let Some((_, since)) = sent.split_first().filter(|(first, _)| first.is_summary()) {
-        asked.drain(..asked.len().saturating_sub(since.len()));
+        expected.drain(..expected.len().saturating_sub(since.len()));
         sent = since;
     }
-    if asked.len() != sent.len() || !begins_with(sent, &asked) {
-        let difference = difference(&raw(&asked).join(","), &raw(sent).join(","));
-        faults.push(format!("what is stored is not what was sent, {difference}"));
+    if expected.len() != sent.len() || !begins_with(sent, &expected) {
+        let difference = difference(&raw(&expected).join(","), &raw(sent).join(","));
+        faults.push(format!("the stored history differs from the sent one, {difference}"));
     }
     faults
 }
 
-/// What is wrong with the refusals of what cannot be read, of which each such block may bring one.
-/// A run that ends before it has noted a refusal is followed by two more: one of a summary, and one
-/// of the next request.
-pub(super) fn needless(refusals: usize, history: &[Message], ends: usize) -> Option<String> {
+/// A fault if there are too many refusals of unreadable blocks.
+///
+/// Each such block may cause one refusal. A run that stops before it has stored a refusal may cause
+/// two more: of a summary, and of the next request.
+pub(super) fn excess_refusals(
+    refusals: usize,
+    history: &[Message],
+    interruptions: usize,
+) -> Option<String> {
     let block = unreadable().to_string();
     let blocks: usize = history.iter().map(|message| message.raw.matches(&block).count()).sum();
-    let most = blocks + 2 * ends;
-    (refusals > most).then(|| format!("{refusals} refusals of {blocks} blocks and {ends} ends"))
+    let most = blocks + 2 * interruptions;
+    (refusals > most).then(|| {
+        format!("{refusals} refusals with {blocks} blocks and {interruptions} interruptions")
+    })
 }
 
-/// What stands in the history more than once of these messages, each of which is said once.
-pub(super) fn doubled<'a>(history: &[Message], keys: impl Iterator<Item = &'a str>) -> Vec<String> {
+/// A fault for each of these messages that is in the history more than once.
+pub(super) fn duplicates<'a>(
+    history: &[Message],
+    keys: impl Iterator<Item = &'a str>,
+) -> Vec<String> {
     let times = |key: &str| {
-        history.iter().filter(|message| message.goes_on() && message.raw.contains(key)).count()
+        history.iter().filter(|message| message.is_from_user() && message.raw.contains(key)).count()
     };
-    keys.filter(|key| times(key) > 1).map(|key| format!("{key} stands there twice")).collect()
+    keys.filter(|key| times(key) > 1)
+        .map(|key| format!("{key} is in the history more than once"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,18 +1,20 @@
-//! Random conversations: parallel calls, failures of the model, cancels, approvals, messages to a
-//! busy session, forks, and services that die and come back. Whatever happens, the model refuses no
-//! request, each request begins with the bytes of the one before it, what is stored is what was
-//! sent, every run ends as its script or somebody's deed explains, and the database keeps its
+//! Random conversations: parallel calls, failures of the model, cancellations, approvals, messages
+//! to a busy session, forks, and services that are killed and started again.
+//!
+//! After each conversation the test checks that the model has refused no request, that each request
+//! begins with the bytes of the previous one, that the stored history equals the sent one, that the
+//! script or an action of the test explains the state of every run, and that the database keeps its
 //! invariants.
 //!
-//! What happens follows from a seed, when it happens does not quite. `TWOSTEP_TEST_SEED` names the
-//! first conversation, `TWOSTEP_TEST_CONVERSATIONS` how many there are.
+//! The seed determines the actions, but not their exact timing. `TWOSTEP_TEST_SEED` is the seed of
+//! the first conversation, `TWOSTEP_TEST_CONVERSATIONS` the number of conversations.
 
 mod check;
-mod house;
 mod plan;
 mod player;
 mod replies;
-mod words;
+mod test_service;
+mod texts;
 
 use std::sync::atomic::Ordering;
 
@@ -22,14 +24,14 @@ use serde_json::json;
 
 use check::Message;
 use check::runs::unexplained;
-use house::{Counts, House};
-use plan::{Move, Plan};
+use plan::{Plan, PlannedMessage};
 use player::Player;
+use test_service::{Counts, TestService};
 
-/// Conversations of one service.
-const TOGETHER: u64 = 4;
+/// The number of conversations that share a service.
+const PER_SERVICE: u64 = 4;
 
-/// Conversations when nobody says how many.
+/// The default number of conversations.
 const DEFAULT: u64 = 24;
 
 fn number(name: &str) -> Option<u64> {
@@ -37,80 +39,81 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_happens_in_a_conversation_every_request_continues_the_one_before_it() {
+async fn in_random_conversations_every_request_continues_the_previous_one() {
     let _ = tracing_subscriber::fmt().with_test_writer().with_ansi(false).try_init();
     let first = number("TWOSTEP_TEST_SEED").unwrap_or_else(|| u64::from(fastrand::u32(..)));
     let count = number("TWOSTEP_TEST_CONVERSATIONS").unwrap_or(DEFAULT);
     tracing::info!("TWOSTEP_TEST_SEED={first} TWOSTEP_TEST_CONVERSATIONS={count}");
     let seeds: Vec<u64> = (first..first + count).collect();
-    // Who shares a service does not depend on where the test begins.
-    let houses = seeds.chunk_by(|one, next| one / TOGETHER == next / TOGETHER);
-    let houses = stream::iter(houses).map(|seeds| live(seeds.to_vec()));
-    let faults: Vec<Vec<String>> = houses.buffer_unordered(2).collect().await;
+    // The grouping of seeds by service does not depend on the first seed.
+    let groups = seeds.chunk_by(|one, next| one / PER_SERVICE == next / PER_SERVICE);
+    let groups = stream::iter(groups).map(|seeds| play_group(seeds.to_vec()));
+    let faults: Vec<Vec<String>> = groups.buffer_unordered(2).collect().await;
     let faults = faults.concat();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Plays some conversations side by side, and says what is wrong with them.
-async fn live(seeds: Vec<u64>) -> Vec<String> {
+/// Plays several conversations with one service at the same time. Returns their faults.
+async fn play_group(seeds: Vec<u64>) -> Vec<String> {
     let (first, count) = (seeds[0], seeds.len());
     let plans: Vec<Plan> = seeds.into_iter().map(Plan::new).collect();
-    let house = House::open(&plans, first / TOGETHER).await;
-    let conversations = plans.iter().map(|plan| talk(&house, plan));
+    let service = TestService::open(&plans, first / PER_SERVICE).await;
+    let conversations = plans.iter().map(|plan| play(&service, plan));
     let mut faults = join_all(conversations).await.concat();
-    faults.extend(house.faults().await);
-    tell(&house.counts);
-    house.close().await;
+    faults.extend(service.faults().await);
+    log_counts(&service.counts);
+    service.close().await;
     let again = format!("TWOSTEP_TEST_SEED={first} TWOSTEP_TEST_CONVERSATIONS={count}");
     faults.iter().map(|fault| format!("{again}: {fault}")).collect()
 }
 
-/// Plays a conversation, and says what is wrong with it.
-async fn talk(house: &House, plan: &Plan) -> Vec<String> {
-    let (player, runs) = Player::play(house, plan).await;
+/// Plays a conversation and returns its faults.
+async fn play(service: &TestService, plan: &Plan) -> Vec<String> {
+    let (player, runs) = Player::play(service, plan).await;
     let mut faults = Vec::new();
     let findings = player.verify().await;
     if findings != json!([]) {
         faults.push(format!("verify: {findings}"));
     }
     if let Some(last) = runs.last().filter(|last| last["status"] != "completed") {
-        faults.push(format!("the session does not go on: {last}"));
+        faults.push(format!("the last run of the session did not complete: {last}"));
     }
-    let stopped = plan.moves.iter().filter(|one| one.stops_the_run()).count();
-    for (one, run) in plan.moves.iter().zip(&runs) {
-        let replies = &one.script["replies"];
-        faults.extend(unexplained(run, replies, one.stops_the_run(), house.ends()));
+    let stopped = plan.messages.iter().filter(|message| message.stops_the_run()).count();
+    for (message, run) in plan.messages.iter().zip(&runs) {
+        let replies = &message.script["replies"];
+        faults.extend(unexplained(run, replies, message.stops_the_run(), service.restarts()));
     }
     let history = player.history().await;
     let history: Vec<Message> = history.iter().flat_map(|page| Message::of_page(page)).collect();
-    let bodies = house.requests(&plan.name);
+    let bodies = service.requests(&plan.name);
     faults.extend(check::faults(&bodies, &history));
-    faults.extend(check::needless(house.unread(&plan.name), &history, stopped + house.ends()));
-    faults.extend(check::doubled(&history, plan.moves.iter().map(Move::key)));
+    let refusals = service.unreadable_refusals(&plan.name);
+    faults.extend(check::excess_refusals(refusals, &history, stopped + service.restarts()));
+    faults.extend(check::duplicates(&history, plan.messages.iter().map(PlannedMessage::key)));
     tracing::info!(
         seed = plan.seed,
         runs = runs.len(),
         requests = bodies.len(),
         messages = history.len(),
-        "a conversation has ended"
+        "conversation finished"
     );
     faults.iter().map(|fault| format!("{}: {fault}", plan.name)).collect()
 }
 
-fn tell(counts: &Counts) {
-    let Counts { messages, answers, silences, cancels, interrupts, kills, stops, forks } = counts;
-    let [messages, answers, silences, cancels, interrupts, kills, stops, forks] =
-        [messages, answers, silences, cancels, interrupts, kills, stops, forks]
-            .map(|one| one.load(Ordering::Relaxed));
+fn log_counts(counts: &Counts) {
+    let Counts { messages, answers, unanswered, cancels, interrupts, kills, stops, forks } = counts;
+    let [messages, answers, unanswered, cancels, interrupts, kills, stops, forks] =
+        [messages, answers, unanswered, cancels, interrupts, kills, stops, forks]
+            .map(|counter| counter.load(Ordering::Relaxed));
     tracing::info!(
         messages,
         answers,
-        silences,
+        unanswered,
         cancels,
         interrupts,
         kills,
         stops,
         forks,
-        "a service has ended"
+        "service stopped"
     );
 }

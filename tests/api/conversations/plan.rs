@@ -1,52 +1,52 @@
-//! A random conversation: what its session pins, what is said, and what happens meanwhile.
+//! A random conversation: the settings of its session, its messages, and actions during its runs.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
 use super::replies::Replies;
-use super::words::{content, odd, short};
+use super::texts::{content, odd, short};
 
 /// A conversation.
 pub(super) struct Plan {
-    /// What finds it again.
+    /// The seed that reproduces the conversation.
     pub(super) seed: u64,
-    /// The name under which the model's side knows its session.
+    /// The name of the session in requests to the model (`user_id`).
     pub(super) name: String,
-    /// What the session is made with.
+    /// The body of the request that creates the session.
     pub(super) session: Value,
-    /// What happens, in this order.
-    pub(super) moves: Vec<Move>,
+    /// The messages in order.
+    pub(super) messages: Vec<PlannedMessage>,
 }
 
-/// A message and what becomes of its run.
-pub(super) struct Move {
-    /// The message as it is posted.
+/// A message, the replies of the model, and an action during its run.
+pub(super) struct PlannedMessage {
+    /// The body of the request that posts the message.
     pub(super) body: Value,
-    /// What the model says to it, in the form of a script.
+    /// The script of the model's replies.
     pub(super) script: Value,
-    /// How many events of the run are waited for before the deed is done.
+    /// The number of events of the run before the action.
     pub(super) after: usize,
-    /// What is done while the run is under way.
-    pub(super) deed: Deed,
-    /// The dice of those who answer calls.
+    /// The action during the run.
+    pub(super) action: Action,
+    /// The seed of the answers to its calls.
     pub(super) seed: u64,
-    /// Whether it is said in a fork of the session, if that is at rest.
+    /// Whether it is posted to a fork of the session, unless a run is active.
     pub(super) is_forked: bool,
 }
 
-/// What is done to a run.
+/// An action during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
-    /// It is only followed.
-    Watch,
-    /// It is cancelled.
+pub(super) enum Action {
+    /// Only reads its events.
+    Follow,
+    /// Cancels the run.
     Cancel,
-    /// The service is killed and started again.
+    /// Kills and restarts the service.
     Kill,
-    /// The service is stopped in order and started again.
+    /// Shuts the service down and restarts it.
     Stop,
-    /// The next message is posted, with this `on_busy`.
-    Crowd(&'static str),
+    /// Posts the next message, with this `on_busy`.
+    PostNext(&'static str),
 }
 
 impl Plan {
@@ -57,36 +57,37 @@ impl Plan {
         let model = ["simulator", "claude-opus-5-5", "claude-haiku-4-5"][rng.usize(..3)];
         let session = session(&mut rng, model, &name);
         let count = 3 + rng.usize(..4);
-        let mut moves: Vec<Move> =
-            (0..count).map(|at| Move::new(&mut rng, &format!("{seed}.{at}"), model)).collect();
-        moves.push(Move::last(&format!("{seed}.end")));
-        Self { seed, name, session, moves }
+        let mut messages: Vec<PlannedMessage> = (0..count)
+            .map(|index| PlannedMessage::new(&mut rng, &format!("{seed}.{index}"), model))
+            .collect();
+        messages.push(PlannedMessage::last(&format!("{seed}.end")));
+        Self { seed, name, session, messages }
     }
 }
 
-impl Move {
-    /// The text that no other message has.
+impl PlannedMessage {
+    /// The part of the text that identifies the message.
     pub(super) fn key(&self) -> &str {
         self.script["when"].as_str().unwrap()
     }
 
-    /// Whether somebody stops the run.
+    /// Whether the action cancels the run.
     pub(super) fn stops_the_run(&self) -> bool {
-        matches!(self.deed, Deed::Cancel | Deed::Crowd("interrupt"))
+        matches!(self.action, Action::Cancel | Action::PostNext("interrupt"))
     }
 
     fn new(rng: &mut Rng, key: &str, model: &str) -> Self {
         let is_limited = rng.u8(..6) == 0;
         let (script, hangs) = Replies::new(rng, key, is_limited).script();
-        let deed = match rng.u8(..12) {
-            // Somebody has to stop what hangs.
-            _ if hangs => Deed::Cancel,
-            0 | 1 => Deed::Cancel,
-            2 | 3 => Deed::Kill,
-            4 => Deed::Stop,
-            5 | 6 => Deed::Crowd("queue"),
-            7 | 8 => Deed::Crowd("interrupt"),
-            _ => Deed::Watch,
+        let action = match rng.u8(..12) {
+            // A run that hangs must be cancelled.
+            _ if hangs => Action::Cancel,
+            0 | 1 => Action::Cancel,
+            2 | 3 => Action::Kill,
+            4 => Action::Stop,
+            5 | 6 => Action::PostNext("queue"),
+            7 | 8 => Action::PostNext("interrupt"),
+            _ => Action::Follow,
         };
         let mut body = json!({ "content": content(rng, key) });
         if is_limited {
@@ -99,17 +100,17 @@ impl Move {
         }
         let script = json!({ "when": format!("[{key}]"), "replies": script });
         let (after, seed, is_forked) = (rng.usize(..9), rng.u64(..), rng.u8(..4) == 0);
-        Self { body, script, after, deed, seed, is_forked }
+        Self { body, script, after, action, seed, is_forked }
     }
 
-    /// A session that has seen all of this still answers.
+    /// The last message, which checks that the session still answers.
     fn last(key: &str) -> Self {
         let reply = json!({ "content": [{ "type": "text", "text": "Still here." }] });
         Self {
             body: json!({ "content": format!("[{key}] Are you there?") }),
             script: json!({ "when": format!("[{key}]"), "replies": [reply] }),
             after: 0,
-            deed: Deed::Watch,
+            action: Action::Follow,
             seed: 0,
             is_forked: true,
         }
@@ -139,7 +140,7 @@ fn session(rng: &mut Rng, model: &str, name: &str) -> Value {
         }
         _ => {}
     }
-    // The third model can do neither.
+    // The third model supports neither context management nor thinking.
     if model != "claude-haiku-4-5" {
         session["context"] = context(rng);
     }
@@ -150,15 +151,15 @@ fn session(rng: &mut Rng, model: &str, name: &str) -> Value {
     session
 }
 
-/// Some are summed up now and then, and some have old results left out.
+/// Random context management: compaction, and clearing of old results.
 fn context(rng: &mut Rng) -> Value {
-    let clears = json!({ "type": "clear_tool_uses_20250919",
+    let clear = json!({ "type": "clear_tool_uses_20250919",
         "trigger": { "type": "tool_uses", "value": 2 + rng.u8(..4) },
         "keep": { "type": "tool_uses", "value": 1 } });
     match rng.u8(..4) {
         0 => json!({}),
-        1 => json!({ "edits": [clears] }),
-        2 => json!({ "edits": [clears], "compact_at": 1000 * u32::from(2 + rng.u8(..4)) }),
+        1 => json!({ "edits": [clear] }),
+        2 => json!({ "edits": [clear], "compact_at": 1000 * u32::from(2 + rng.u8(..4)) }),
         _ => json!({ "compact_at": 1000 * u32::from(1 + rng.u8(..6)) }),
     }
 }

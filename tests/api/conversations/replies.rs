@@ -1,15 +1,15 @@
-//! What the model says to one message, at random: rounds of calls, and some end.
+//! Random replies of the model to one message: rounds of calls, and a last reply.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::words::{odd, spelled};
+use super::texts::{odd, spelled};
 
-/// Makes the replies to one message.
+/// Generates the replies to one message.
 pub(super) struct Replies<'a> {
     rng: &'a mut Rng,
     key: &'a str,
-    /// Whether the run may be told to call nothing more.
+    /// Whether the run has a limit of rounds, so that tools may be forbidden.
     is_limited: bool,
     ids: usize,
 }
@@ -19,35 +19,36 @@ impl<'a> Replies<'a> {
         Self { rng, key, is_limited, ids: 0 }
     }
 
-    /// The replies, and whether one of them never ends.
+    /// The replies, and whether the last one hangs.
     pub(super) fn script(&mut self) -> (Value, bool) {
         let mut replies = Vec::new();
         for _ in 0..self.rng.usize(..4) {
             match self.rng.u8(..8) {
-                // In place of a reply that calls when it must not, the simulator says something
-                // else, and the search would never end.
+                // When tools are forbidden, the simulator replaces a reply that calls. The open
+                // search would then get no result.
                 0 if !self.is_limited => replies.extend(self.search()),
                 1 if !self.is_limited => replies.extend(self.search_and_call()),
                 _ => replies.push(self.calls()),
             }
         }
-        replies.push(self.end());
+        replies.push(self.last_reply());
         let hangs = self.rng.u8(..10) == 0;
         if hangs && let Some(last) = replies.last_mut() {
             let content = last.get("content").cloned().unwrap_or_else(|| json!([]));
             *last = json!({ "content": content, "hang_after": self.rng.usize(..8) });
         }
-        let replies: Vec<Value> = replies.into_iter().map(|reply| self.delivered(reply)).collect();
+        let replies: Vec<Value> =
+            replies.into_iter().map(|reply| self.with_delivery(reply)).collect();
         (replies.into(), hangs)
     }
 
-    /// An id that no other call of the session has.
+    /// An id that is unique in the session.
     fn id(&mut self, kind: &str) -> String {
         self.ids += 1;
         format!("{kind}_{}n{}", self.key.replace('.', "m"), self.ids)
     }
 
-    /// What comes before calls and answers.
+    /// The blocks before calls and answers.
     fn preamble(&mut self) -> Vec<Value> {
         let mut blocks = Vec::new();
         if self.rng.bool() {
@@ -80,11 +81,11 @@ impl<'a> Replies<'a> {
         }
         let whole = json!({ "content": content });
         match self.rng.u8(..10) {
-            // Cut in a call, and whole when it may take more.
+            // Truncated in a call at first, and complete with a larger budget.
             0 => {
-                let mut cut = whole.clone();
-                cut["stop_reason"] = "max_tokens".into();
-                json!({ "content": content, "fail_first": [cut] })
+                let mut truncated = whole.clone();
+                truncated["stop_reason"] = "max_tokens".into();
+                json!({ "content": content, "fail_first": [truncated] })
             }
             1 => self.raw_calls(),
             _ => whole,
@@ -111,7 +112,7 @@ impl<'a> Replies<'a> {
         json!({ "type": "tool_use", "name": name, "input": input })
     }
 
-    /// A call whose input is no input, or an odd spelling of one.
+    /// A call whose input is invalid JSON, or valid JSON with an unusual spelling.
     fn misspelled_call(&mut self) -> Value {
         let raw_input = match self.rng.u8(..4) {
             0 => r#"{"path": "ha"#.to_owned(),
@@ -121,47 +122,50 @@ impl<'a> Replies<'a> {
         json!({ "type": "tool_use", "name": "list_files", "raw_input": raw_input })
     }
 
-    /// Blocks that the simulator would spell in its own way, as they came from somewhere else.
+    /// Blocks with a spelling that the simulator itself would not produce.
     fn raw_calls(&mut self) -> Value {
         let id = self.id("toolu");
-        let (strange, input) = (spelled(self.rng), spelled(self.rng));
+        let (spelling, input) = (spelled(self.rng), spelled(self.rng));
         let blocks = [
             r#"{ "signature":"c2ln", "thinking" : "", "type":"thinking" }"#.to_owned(),
-            format!(r#"{{ "kind":{strange}, "type":"brand_new" }}"#),
+            format!(r#"{{ "kind":{spelling}, "type":"brand_new" }}"#),
             format!(r#"{{"type":"tool_use","id":"{id}" , "name":"list_files","input":{input}}}"#),
         ];
         let id = self.id("msg");
         json!({ "raw_sse": sse(&id, "tool_use", &blocks) })
     }
 
-    /// A search on the model's side that takes a pause.
+    /// A search by a server tool, in a turn that pauses.
     fn search(&mut self) -> Vec<Value> {
         let id = self.id("srvtoolu");
         let mut paused = self.preamble();
         paused.push(search(&id));
-        let mut found = vec![found(&id)];
-        found.extend(self.preamble());
+        let mut second = vec![search_result(&id)];
+        second.extend(self.preamble());
         let call = self.call();
-        found.push(call);
-        vec![json!({ "content": paused, "stop_reason": "pause_turn" }), json!({ "content": found })]
+        second.push(call);
+        vec![
+            json!({ "content": paused, "stop_reason": "pause_turn" }),
+            json!({ "content": second }),
+        ]
     }
 
-    /// A search whose result comes after those of our calls.
+    /// A search by a server tool whose result follows the results of other calls.
     fn search_and_call(&mut self) -> Vec<Value> {
         let id = self.id("srvtoolu");
-        let mut asked = self.preamble();
-        asked.push(search(&id));
+        let mut first = self.preamble();
+        first.push(search(&id));
         let call = self.call();
-        asked.push(call);
-        let mut found = vec![found(&id)];
-        found.extend(self.preamble());
+        first.push(call);
+        let mut second = vec![search_result(&id)];
+        second.extend(self.preamble());
         let call = self.call();
-        found.push(call);
-        vec![json!({ "content": asked }), json!({ "content": found })]
+        second.push(call);
+        vec![json!({ "content": first }), json!({ "content": second })]
     }
 
-    /// The reply after which nothing is called.
-    fn end(&mut self) -> Value {
+    /// The last reply, after which the model calls nothing.
+    fn last_reply(&mut self) -> Value {
         let mut content = self.preamble();
         content.push(self.text());
         let with = |stop: &str| json!({ "content": content, "stop_reason": stop });
@@ -195,12 +199,12 @@ impl<'a> Replies<'a> {
         }
     }
 
-    /// How a reply comes: at which pace, in which pieces, and after which failures.
-    fn delivered(&mut self, mut reply: Value) -> Value {
+    /// Adds a random pace, random pieces and random failures before it to a reply.
+    fn with_delivery(&mut self, mut reply: Value) -> Value {
         let is_reply = reply.get("status").is_none();
         if is_reply && self.rng.u8(..3) == 0 {
             reply["pace_ms"] = self.rng.u8(1..8).into();
-            // A long reply comes in larger pieces, and not much later.
+            // A long reply has larger pieces, so that it does not take much longer.
             reply["chunk"] = (4 + reply.to_string().len() / 50).into();
         }
         if is_reply && self.rng.u8(..6) == 0 {
@@ -234,19 +238,19 @@ fn search(id: &str) -> Value {
     json!({ "type": "server_tool_use", "id": id, "name": "web_search", "input": { "query": "x" } })
 }
 
-fn found(id: &str) -> Value {
+fn search_result(id: &str) -> Value {
     json!({ "type": "web_search_tool_result", "tool_use_id": id, "content": [
         { "type": "web_search_result", "title": "A", "url": "https://example.org", "encrypted_content": "RQ==" }] })
 }
 
-/// A stream of blocks that come whole.
+/// A stream in which each block is one piece.
 fn sse(id: &str, stop: &str, blocks: &[String]) -> String {
     let usage = r#""usage":{"input_tokens":1,"output_tokens":1}"#;
     let mut events = vec![format!(
         r#"{{"type":"message_start","message":{{"id":"{id}","type":"message","role":"assistant","model":"simulator","content":[],"stop_reason":null,{usage}}}}}"#
     )];
     for (index, block) in blocks.iter().enumerate() {
-        // In the lines of a stream there are no breaks.
+        // A line of a stream cannot have line breaks.
         let block = block.replace('\n', " ");
         events.push(format!(
             r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#

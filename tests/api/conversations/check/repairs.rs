@@ -1,7 +1,9 @@
-//! What may be mended of a history before it is sent.
+//! Repairs of histories that a conversation explains.
 
-/// What a process has mended, by kind, without what the conversations bring about: a search that
-/// was still open when the user went on, and what that leaves of its message.
+/// The repairs of a process that the conversations do not explain, by kind.
+///
+/// Explained are searches without a result when the next user message was posted, and messages that
+/// are empty without such a search.
 pub(in crate::conversations) fn unexplained(repairs: &[(String, u64)]) -> Vec<String> {
     let times = |kind: &str| -> u64 {
         repairs.iter().filter(|(other, _)| other == kind).map(|(_, times)| times).sum()
@@ -13,5 +15,5 @@ pub(in crate::conversations) fn unexplained(repairs: &[(String, u64)]) -> Vec<St
         _ => false,
     };
     let unexplained = repairs.iter().filter(|(kind, times)| !is_explained(kind, *times));
-    unexplained.map(|(kind, times)| format!("mended: {kind}, {times} times")).collect()
+    unexplained.map(|(kind, times)| format!("unexpected repair: {kind}, {times} times")).collect()
 }

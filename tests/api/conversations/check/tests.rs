@@ -1,17 +1,17 @@
-//! The check itself: it lets pass what may be, and finds what was broken.
+//! Tests of the checks: they accept valid sessions and detect every kind of fault.
 
 use serde_json::{Value, json};
 
 use super::*;
 
 const HELLO: &str = r#"{"role":"user","content":[{"type":"text","text":"Hello"}]}"#;
-const CALLED: &str = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"tool_use","id":"1","name":"f","input":{ "a" : 1.0 }}]}"#;
-const ANSWERED: &str =
+const CALL: &str = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"tool_use","id":"1","name":"f","input":{ "a" : 1.0 }}]}"#;
+const RESULT: &str =
     r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"x"}]}"#;
-const SAID: &str = r#"{"role":"assistant","content":[{"type":"text","text":"There."}]}"#;
+const REPLY: &str = r#"{"role":"assistant","content":[{"type":"text","text":"There."}]}"#;
 const THANKS: &str = r#"{"role":"user","content":[{"type":"text","text":"Thanks"}]}"#;
-const SEARCHED: &str = r#"{"role":"assistant","content":[{"type":"text","text":"Let me see."},{"type":"server_tool_use","id":"s","name":"web_search","input":{}}]}"#;
-const SEARCHED_NO_MORE: &str =
+const SEARCH: &str = r#"{"role":"assistant","content":[{"type":"text","text":"Let me see."},{"type":"server_tool_use","id":"s","name":"web_search","input":{}}]}"#;
+const WITHOUT_SEARCH: &str =
     r#"{"role":"assistant","content":[{"type":"text","text":"Let me see."}]}"#;
 
 fn body(messages: &[&str]) -> String {
@@ -29,31 +29,31 @@ fn history(messages: &[&str]) -> Vec<Message> {
     messages.iter().map(|message| Message::read(message)).collect()
 }
 
-/// A session of three requests, and its history.
-fn sound() -> (Vec<String>, Vec<Message>) {
-    let all = [HELLO, CALLED, ANSWERED, SAID, THANKS];
+/// The requests and the history of a valid session with three requests.
+fn valid() -> (Vec<String>, Vec<Message>) {
+    let all = [HELLO, CALL, RESULT, REPLY, THANKS];
     let bodies = [&all[..1], &all[..3], &all[..5]].map(body).into();
-    (bodies, history(&[HELLO, CALLED, ANSWERED, SAID, THANKS, SAID]))
+    (bodies, history(&[HELLO, CALL, RESULT, REPLY, THANKS, REPLY]))
 }
 
-/// How many faults there are when a part of one request is another.
-fn broken(request: usize, part: &str, other: &str) -> usize {
-    let (mut bodies, history) = sound();
+/// The number of faults after replacing a part of one request.
+fn faults_with(request: usize, part: &str, other: &str) -> usize {
+    let (mut bodies, history) = valid();
     assert!(bodies[request].contains(part));
     bodies[request] = bodies[request].replace(part, other);
     faults(&bodies, &history).len()
 }
 
 #[test]
-fn a_sound_session_has_no_faults() {
-    let (bodies, history) = sound();
+fn a_valid_session_has_no_faults() {
+    let (bodies, history) = valid();
     assert_eq!(faults(&bodies, &history), Vec::<String>::new());
     assert_eq!(faults::<String>(&[], &[]), Vec::<String>::new());
 }
 
 #[test]
-fn marks_move_and_a_cut_reply_is_asked_for_again_with_more() {
-    let (mut bodies, history) = sound();
+fn cache_marks_may_move_and_a_truncated_reply_may_be_requested_again_with_more_tokens() {
+    let (mut bodies, history) = valid();
     bodies.insert(1, with_budget(&[HELLO], 2000));
     bodies[2] =
         bodies[2].replace(r#""Hello"}"#, r#""Hello","cache_control":{"type":"ephemeral"}}"#);
@@ -64,116 +64,131 @@ fn marks_move_and_a_cut_reply_is_asked_for_again_with_more() {
     bodies[3] = bodies[3].replace("]}]}", r#"]}],"tool_choice":{"type":"none"}}"#);
     assert_eq!(faults(&bodies, &history), Vec::<String>::new());
     bodies[2] = bodies[2].replace("1000", "3000");
-    assert_eq!(faults(&bodies, &history), ["request 2 has a budget of its own"]);
+    assert_eq!(faults(&bodies, &history), ["request 2 has another max_tokens"]);
 }
 
 #[test]
-fn what_could_not_be_read_may_give_way_to_the_word_once_and_to_no_other() {
+fn an_unreadable_block_may_be_replaced_by_the_placeholder_and_by_nothing_else() {
     let raw = format!(r#"{{"role":"user","content":[{}]}}"#, unreadable());
-    let read = raw.replace(&unreadable().to_string(), &word());
-    let of = |photos: &[&str]| {
-        let bodies = photos.iter().map(|photo| body(&[HELLO, SAID, photo, SAID, photo]));
-        faults(&bodies.collect::<Vec<_>>(), &history(&[HELLO, SAID, &raw, SAID, &raw, SAID])).len()
+    let replaced = raw.replace(&unreadable().to_string(), &placeholder());
+    let of = |messages: &[&str]| {
+        let bodies = messages.iter().map(|message| body(&[HELLO, REPLY, message, REPLY, message]));
+        faults(&bodies.collect::<Vec<_>>(), &history(&[HELLO, REPLY, &raw, REPLY, &raw, REPLY]))
+            .len()
     };
-    assert_eq!(of(&[&raw, &raw, &read, &read]), 0);
-    assert_eq!(of(&[&raw, &read, &raw]), 1, "it is forgotten");
-    assert_eq!(of(&[&raw, THANKS]), 2, "another word");
-    let one = [body(&[HELLO, SAID, &raw]), body(&[HELLO, SAID, &read, SAID, &raw])];
-    assert_eq!(faults(&one, &history(&[HELLO, SAID, &raw, SAID, &raw, SAID])).len(), 0);
+    assert_eq!(of(&[&raw, &raw, &replaced, &replaced]), 0);
+    assert_eq!(of(&[&raw, &replaced, &raw]), 1, "the block is sent again");
+    assert_eq!(of(&[&raw, THANKS]), 2, "another text");
+    let one = [body(&[HELLO, REPLY, &raw]), body(&[HELLO, REPLY, &replaced, REPLY, &raw])];
+    assert_eq!(faults(&one, &history(&[HELLO, REPLY, &raw, REPLY, &raw, REPLY])).len(), 0);
     assert_eq!(
-        faults(&one[..1], &history(&[HELLO, SAID, &read])).len(),
+        faults(&one[..1], &history(&[HELLO, REPLY, &replaced])).len(),
         1,
-        "it is stored as it was"
+        "the history keeps the block"
     );
 }
 
 #[test]
-fn each_block_that_cannot_be_read_may_be_refused_once_and_again_where_a_run_ends() {
+fn each_unreadable_block_may_be_refused_once_and_twice_more_per_interruption() {
     let two = format!(r#"{{"role":"user","content":[{0},{0}]}}"#, unreadable());
-    let history = history(&[HELLO, SAID, &two, SAID]);
-    assert_eq!(needless(2, &history, 0), None);
-    assert_eq!(needless(3, &history, 0), Some("3 refusals of 2 blocks and 0 ends".to_owned()));
-    assert_eq!(needless(4, &history, 1), None);
-    assert!(needless(5, &history, 1).is_some());
-}
-
-#[test]
-fn a_message_that_stands_twice_in_the_history_is_found() {
-    let echo = SAID.replace("There.", "Hello");
-    let once = history(&[HELLO, &echo, THANKS, SAID]);
-    assert_eq!(doubled(&once, ["Hello", "Thanks", "Never"].into_iter()), Vec::<String>::new());
-    let twice = history(&[HELLO, SAID, THANKS, SAID, HELLO, SAID]);
-    assert_eq!(doubled(&twice, ["Hello", "Thanks"].into_iter()), ["Hello stands there twice"]);
-}
-
-#[test]
-fn a_changed_byte_is_found_in_the_request_and_in_what_is_stored() {
-    assert_eq!(broken(1, "Hello", "hello"), 2, "in the middle: from and back to it");
-    assert_eq!(broken(2, "Hello", "hello"), 2, "at the end: the prefix and the store");
-    assert_eq!(broken(2, "Be brief.", "Be brief!"), 1, "before the messages");
-    assert_eq!(broken(2, "Thanks", "thanks"), 1, "only the store knows");
-}
-
-#[test]
-fn a_block_that_was_written_anew_is_found() {
-    assert_eq!(broken(2, r#"{ "a" : 1.0 }"#, r#"{"a":1.0}"#), 2);
+    let history = history(&[HELLO, REPLY, &two, REPLY]);
+    assert_eq!(excess_refusals(2, &history, 0), None);
     assert_eq!(
-        broken(2, r#""thinking":"","signature":"s""#, r#""signature":"s","thinking":"""#),
+        excess_refusals(3, &history, 0),
+        Some("3 refusals with 2 blocks and 0 interruptions".to_owned())
+    );
+    assert_eq!(excess_refusals(4, &history, 1), None);
+    assert!(excess_refusals(5, &history, 1).is_some());
+}
+
+#[test]
+fn a_message_that_is_in_the_history_twice_is_detected() {
+    let echo = REPLY.replace("There.", "Hello");
+    let once = history(&[HELLO, &echo, THANKS, REPLY]);
+    assert_eq!(duplicates(&once, ["Hello", "Thanks", "Never"].into_iter()), Vec::<String>::new());
+    let twice = history(&[HELLO, REPLY, THANKS, REPLY, HELLO, REPLY]);
+    assert_eq!(
+        duplicates(&twice, ["Hello", "Thanks"].into_iter()),
+        ["Hello is in the history more than once"]
+    );
+}
+
+#[test]
+fn a_changed_byte_is_detected_by_comparison_of_requests_and_with_the_history() {
+    assert_eq!(faults_with(1, "Hello", "hello"), 2, "the request and the next one");
+    assert_eq!(faults_with(2, "Hello", "hello"), 2, "the request and the history");
+    assert_eq!(
+        faults_with(2, "Be brief.", "Be brief!"),
+        1,
+        "only the request: it is before the messages"
+    );
+    assert_eq!(faults_with(2, "Thanks", "thanks"), 1, "only the history: it is a new message");
+}
+
+#[test]
+fn a_reserialized_block_is_detected() {
+    assert_eq!(faults_with(2, r#"{ "a" : 1.0 }"#, r#"{"a":1.0}"#), 2);
+    assert_eq!(
+        faults_with(2, r#""thinking":"","signature":"s""#, r#""signature":"s","thinking":"""#),
         2
     );
 }
 
 #[test]
-fn messages_that_are_missing_or_in_another_order_are_found() {
-    let two = format!("{ANSWERED},{SAID}");
-    assert_eq!(broken(2, &two, &format!("{SAID},{ANSWERED}")), 2);
-    assert_eq!(broken(2, &format!("{two},"), ""), 2);
-    assert_eq!(broken(1, &format!(",{ANSWERED}"), ""), 0, "the next one may grow by more");
-    let (bodies, mut history) = sound();
+fn missing_or_reordered_messages_are_detected() {
+    let two = format!("{RESULT},{REPLY}");
+    assert_eq!(faults_with(2, &two, &format!("{REPLY},{RESULT}")), 2);
+    assert_eq!(faults_with(2, &format!("{two},"), ""), 2);
+    assert_eq!(
+        faults_with(1, &format!(",{RESULT}"), ""),
+        0,
+        "the next request may add more messages"
+    );
+    let (bodies, mut history) = valid();
     history.remove(2);
     assert_eq!(faults(&bodies, &history).len(), 1);
 }
 
 #[test]
-fn only_what_is_open_of_the_models_own_tools_may_be_left_out_and_only_when_the_user_goes_on() {
-    let stored = history(&[HELLO, SEARCHED, THANKS, SAID]);
+fn only_open_server_calls_may_be_left_out_and_only_before_a_user_message() {
+    let stored = history(&[HELLO, SEARCH, THANKS, REPLY]);
     let of = |messages: &[&str]| {
-        faults(&[body(&[HELLO]), body(&[HELLO, SEARCHED]), body(messages)], &stored).len()
+        faults(&[body(&[HELLO]), body(&[HELLO, SEARCH]), body(messages)], &stored).len()
     };
-    assert_eq!(of(&[HELLO, SEARCHED_NO_MORE, THANKS]), 0);
-    assert_eq!(of(&[HELLO, SEARCHED, THANKS]), 1, "the model would not take it");
-    assert_eq!(of(&[HELLO, THANKS]), 2, "the text stays");
-    assert_eq!(of(&[HELLO, SEARCHED_NO_MORE]), 2, "nobody went on");
-    assert_eq!(of(&[HELLO, SEARCHED_NO_MORE, ANSWERED]), 2, "results are not the user");
-    let thought = SEARCHED.replace(r#""text","text":"Let me see.""#, r#""thinking","thinking":"""#);
-    let nobody_goes_on = [body(&[HELLO, &thought]), body(&[HELLO])];
-    assert_eq!(faults(&nobody_goes_on, &history(&[HELLO])).len(), 1);
-    let user_goes_on = [body(&[HELLO, &thought]), body(&[HELLO, THANKS])];
-    assert_eq!(faults(&user_goes_on, &history(&[HELLO, &thought, THANKS])).len(), 0);
-    let bodies = [body(&[HELLO]), body(&[HELLO, SEARCHED])];
+    assert_eq!(of(&[HELLO, WITHOUT_SEARCH, THANKS]), 0);
+    assert_eq!(of(&[HELLO, SEARCH, THANKS]), 1, "the model would refuse the open call");
+    assert_eq!(of(&[HELLO, THANKS]), 2, "the text must not be left out");
+    assert_eq!(of(&[HELLO, WITHOUT_SEARCH]), 2, "no message follows");
+    assert_eq!(of(&[HELLO, WITHOUT_SEARCH, RESULT]), 2, "results are not a user message");
+    let thinking = SEARCH.replace(r#""text","text":"Let me see.""#, r#""thinking","thinking":"""#);
+    let without_user = [body(&[HELLO, &thinking]), body(&[HELLO])];
+    assert_eq!(faults(&without_user, &history(&[HELLO])).len(), 1);
+    let with_user = [body(&[HELLO, &thinking]), body(&[HELLO, THANKS])];
+    assert_eq!(faults(&with_user, &history(&[HELLO, &thinking, THANKS])).len(), 0);
+    let bodies = [body(&[HELLO]), body(&[HELLO, SEARCH])];
     assert_eq!(
-        faults(&bodies, &history(&[HELLO, SEARCHED])).len(),
+        faults(&bodies, &history(&[HELLO, SEARCH])).len(),
         1,
-        "it is still stored as open"
+        "without a user message the call is still sent"
     );
 }
 
 const SUMMARY: &str = r#"{"role":"assistant","content":[{"type":"compaction","content":"They met.","signature":"s"}]}"#;
 
-/// A session whose beginning was summed up before its third request.
-fn summed_up() -> (Vec<String>, Vec<Message>) {
+/// A session with a summary before its third request.
+fn compacted() -> (Vec<String>, Vec<Message>) {
     let bodies = vec![
         body(&[HELLO]),
-        body(&[HELLO, CALLED, ANSWERED]),
+        body(&[HELLO, CALL, RESULT]),
         body(&[SUMMARY, THANKS]),
-        body(&[SUMMARY, THANKS, SAID, HELLO]),
+        body(&[SUMMARY, THANKS, REPLY, HELLO]),
     ];
-    (bodies, history(&[HELLO, CALLED, ANSWERED, SAID, THANKS, SAID, HELLO, SAID]))
+    (bodies, history(&[HELLO, CALL, RESULT, REPLY, THANKS, REPLY, HELLO, REPLY]))
 }
 
 #[test]
-fn a_summary_may_take_the_place_of_what_came_before_a_run_and_of_nothing_else() {
-    let (bodies, history) = summed_up();
+fn a_summary_may_replace_only_the_messages_before_a_run() {
+    let (bodies, history) = compacted();
     assert_eq!(faults(&bodies, &history), Vec::<String>::new());
     for (request, part, other) in [
         (2, "Thanks", "Thank"),
@@ -187,40 +202,40 @@ fn a_summary_may_take_the_place_of_what_came_before_a_run_and_of_nothing_else() 
         assert!(!faults(&bodies, &history).is_empty(), "{part}");
     }
     let mut late = bodies.clone();
-    late[2] = body(&[SUMMARY, SAID, THANKS]);
+    late[2] = body(&[SUMMARY, REPLY, THANKS]);
     assert!(!faults(&late, &history).is_empty());
 }
 
 #[test]
-fn a_run_ends_as_its_script_says_or_by_what_was_done_to_it() {
+fn the_final_state_of_a_run_is_explained_by_its_script_or_by_an_action() {
     let completed = json!({ "status": "completed" });
     let cancelled = json!({ "status": "cancelled" });
-    let failed = |word: &str| json!({ "status": "failed", "error": { "type": word } });
+    let failed = |error: &str| json!({ "status": "failed", "error": { "type": error } });
     let scripted = json!([{ "content": [] }, { "status": 400 }]);
     let retried = json!([{ "content": [], "fail_first": [{ "status": 529 }] }]);
     let call = json!({ "type": "tool_use", "id": "1", "name": "f" });
-    let unreadable = json!([{ "content": [call, call] }]);
-    let is_explained = |run: &Value, script: &Value, is_stopped, kills| {
-        runs::unexplained(run, script, is_stopped, kills).is_none()
+    let duplicate_ids = json!([{ "content": [call, call] }]);
+    let is_explained = |run: &Value, script: &Value, is_stopped, restarts| {
+        runs::unexplained(run, script, is_stopped, restarts).is_none()
     };
-    for (run, script, is_stopped, kills, expected) in [
+    for (run, script, is_stopped, restarts, expected) in [
         (&completed, &retried, false, 0, true),
         (&cancelled, &retried, true, 0, true),
         (&cancelled, &retried, false, 9, false),
         (&failed("model_request_failed_error"), &scripted, false, 0, true),
-        (&failed("model_request_failed_error"), &unreadable, false, 0, true),
+        (&failed("model_request_failed_error"), &duplicate_ids, false, 0, true),
         (&failed("model_request_failed_error"), &retried, true, 9, false),
         (&failed("model_overloaded_error"), &scripted, true, 9, false),
         (&failed("internal_error"), &scripted, true, 9, false),
         (&failed("crash_loop"), &scripted, true, 2, false),
         (&failed("crash_loop"), &retried, false, 3, true),
     ] {
-        assert_eq!(is_explained(run, script, is_stopped, kills), expected, "{run} {script}");
+        assert_eq!(is_explained(run, script, is_stopped, restarts), expected, "{run} {script}");
     }
 }
 
 #[test]
-fn only_an_open_search_is_mended_and_what_it_leaves_of_its_message() {
+fn only_repairs_of_an_open_search_and_its_empty_message_are_explained() {
     let of = |repairs: &[(&str, u64)]| {
         let repairs: Vec<(String, u64)> =
             repairs.iter().map(|(kind, times)| ((*kind).to_owned(), *times)).collect();
@@ -229,6 +244,6 @@ fn only_an_open_search_is_mended_and_what_it_leaves_of_its_message() {
     assert_eq!(of(&[("empty_message", 2), ("open_server_call", 2)]), Vec::<String>::new());
     assert_eq!(
         of(&[("empty_message", 3), ("missing_result", 1), ("open_server_call", 2)]),
-        ["mended: empty_message, 3 times", "mended: missing_result, 1 times"]
+        ["unexpected repair: empty_message, 3 times", "unexpected repair: missing_result, 1 times"]
     );
 }

@@ -1,4 +1,4 @@
-//! A service that is killed and comes back, with its database, its folders and its model.
+//! A service that is killed and restarted, with its database, its data folder and its model.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,38 +16,38 @@ use tokio::time::{Instant, sleep};
 
 use super::check::repairs::unexplained;
 use super::plan::Plan;
-use super::words::UNREADABLE;
+use super::texts::UNREADABLE;
 use crate::support::final_check::{broken_invariants, repairs};
 use crate::support::kept_output::MODEL_KEY;
 use crate::support::{Program, TestDatabase, binary, data_dir, database};
 
-/// How long a service may say nothing in the middle of an answer.
-const SILENCE: Duration = Duration::from_secs(20);
+/// The maximum time without data in the middle of a response.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Where some conversations take place.
-pub(super) struct House {
+/// The service of several conversations, with everything that survives its restarts.
+pub(super) struct TestService {
     database: TestDatabase,
     folder: TempDir,
     simulator: Running,
     weather: Weather,
     client: Client,
-    /// How the service is started.
+    /// The random options of the service.
     options: Vec<String>,
     program: Mutex<Option<Program>>,
-    /// Where it listens, while it does.
+    /// The URL of the service while it is running.
     url: RwLock<Option<String>>,
     pub(super) counts: Counts,
-    /// What was mended of a history before it was sent, and should not have had to be.
-    mended: Mutex<Vec<String>>,
+    /// Repairs of histories that nothing explains.
+    unexpected_repairs: Mutex<Vec<String>>,
 }
 
-/// What was done in a house.
+/// The number of actions of each kind.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) messages: AtomicUsize,
     pub(super) answers: AtomicUsize,
-    /// Calls that nobody answers until their time runs out.
-    pub(super) silences: AtomicUsize,
+    /// Calls that are not answered before their deadline.
+    pub(super) unanswered: AtomicUsize,
     pub(super) cancels: AtomicUsize,
     pub(super) interrupts: AtomicUsize,
     pub(super) kills: AtomicUsize,
@@ -55,21 +55,21 @@ pub(super) struct Counts {
     pub(super) forks: AtomicUsize,
 }
 
-/// One more.
+/// Increments a counter.
 pub(super) fn count(counter: &AtomicUsize) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-impl House {
-    /// A service for these conversations; its own dice have this seed.
+impl TestService {
+    /// Starts a service for these conversations. The seed determines its options.
     pub(super) async fn open(plans: &[Plan], seed: u64) -> Self {
         let conversations: Vec<_> =
-            plans.iter().flat_map(|plan| &plan.moves).map(|one| &one.script).collect();
+            plans.iter().flat_map(|plan| &plan.messages).map(|message| &message.script).collect();
         let unreadable = json!({ "type": "document", "contains": "(unreadable)",
             "message": UNREADABLE });
         let script = json!({ "conversations": conversations, "otherwise": "refuse",
             "unreadable": [unreadable] });
-        // A second test of the same process finds it installed.
+        // Fails when another test of this process has installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let script = Script::from_json(&script.to_string()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -81,20 +81,20 @@ impl House {
             _ => {}
         }
         options.push(format!("--drain-seconds={}", rng.u8(..2)));
-        let house = Self {
+        let service = Self {
             database: database().await,
             folder: data_dir(),
             simulator: Simulator::start(listener, script, Options::recording()),
             weather: Weather::start().await,
-            client: Client::builder().no_proxy().read_timeout(SILENCE).build().unwrap(),
+            client: Client::builder().no_proxy().read_timeout(READ_TIMEOUT).build().unwrap(),
             options,
             program: Mutex::default(),
             url: RwLock::default(),
             counts: Counts::default(),
-            mended: Mutex::default(),
+            unexpected_repairs: Mutex::default(),
         };
-        house.start(&mut *house.program.lock().await).await;
-        house
+        service.start(&mut *service.program.lock().await).await;
+        service
     }
 
     async fn start(&self, program: &mut Option<Program>) {
@@ -114,10 +114,10 @@ impl House {
         *program = Some(started);
     }
 
-    /// Ends the service by this signal and starts it again.
+    /// Stops the service with this signal and starts it again.
     pub(super) async fn restart(&self, signal: Signal) {
         let mut program = self.program.lock().await;
-        self.note_repairs().await;
+        self.record_repairs().await;
         *self.url.write().await = None;
         if let Some(old) = program.take() {
             old.end_by(signal).await;
@@ -125,7 +125,7 @@ impl House {
         self.start(&mut program).await;
     }
 
-    /// Sends a request until a service answers it.
+    /// Sends a request, repeatedly if the service is unavailable.
     pub(super) async fn send(&self, request: impl Fn(&Client, &str) -> RequestBuilder) -> Response {
         let deadline = Instant::now() + Duration::from_mins(1);
         loop {
@@ -138,59 +138,63 @@ impl House {
                     Ok(_) | Err(_) => {}
                 }
             }
-            assert!(Instant::now() < deadline, "no service answered");
+            assert!(Instant::now() < deadline, "the service is unavailable");
             sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// What the model was asked in a session.
-    fn asked(&self, session: &str) -> Vec<RecordedRequest> {
+    /// All requests of a session to the model.
+    fn recorded_requests(&self, session: &str) -> Vec<RecordedRequest> {
         let user = format!(r#""metadata":{}"#, json!({ "user_id": session }));
         let mut requests = self.simulator.requests();
         requests.retain(|request| std::str::from_utf8(&request.body).unwrap().contains(&user));
         requests
     }
 
-    /// The bodies of what the model was asked in a session, but for summaries.
+    /// The bodies of the requests of a session, except those for summaries.
     pub(super) fn requests(&self, session: &str) -> Vec<String> {
         let body = |request: RecordedRequest| String::from_utf8(request.body.to_vec()).unwrap();
-        let mut bodies: Vec<String> = self.asked(session).into_iter().map(body).collect();
+        let mut bodies: Vec<String> =
+            self.recorded_requests(session).into_iter().map(body).collect();
         bodies.retain(|body| !body.ends_with(r#"],"compaction":{"type":"summarize"}}"#));
         bodies
     }
 
-    /// How often the model's side refused requests of a session for what it cannot read.
-    pub(super) fn unread(&self, session: &str) -> usize {
-        let refusals = self.asked(session).into_iter().filter_map(|request| request.refusal);
+    /// The number of requests of a session that the model refused because of an unreadable block.
+    pub(super) fn unreadable_refusals(&self, session: &str) -> usize {
+        let refusals =
+            self.recorded_requests(session).into_iter().filter_map(|request| request.refusal);
         refusals.filter(|refusal| refusal.ends_with(UNREADABLE)).count()
     }
 
-    /// How often the service was ended.
-    pub(super) fn ends(&self) -> usize {
+    /// The number of restarts of the service.
+    pub(super) fn restarts(&self) -> usize {
         let Counts { kills, stops, .. } = &self.counts;
         kills.load(Ordering::Relaxed) + stops.load(Ordering::Relaxed)
     }
 
-    /// Takes down what the service has mended since it was started.
-    async fn note_repairs(&self) {
+    /// Records the unexplained repairs of the current process.
+    async fn record_repairs(&self) {
         let url = self.url.read().await.clone().unwrap();
         let metrics = self.client.get(format!("{url}/metrics")).send().await.unwrap();
         let repairs = repairs(&metrics.text().await.unwrap());
-        self.mended.lock().await.extend(unexplained(&repairs));
+        self.unexpected_repairs.lock().await.extend(unexplained(&repairs));
     }
 
-    /// What is wrong when all conversations have ended, but for what each knows of itself.
+    /// The faults of the service after all conversations, without those of each conversation.
     pub(super) async fn faults(&self) -> Vec<String> {
         let mut refusals = self.simulator.refusals();
         refusals.retain(|refusal| !refusal.ends_with(UNREADABLE));
-        self.note_repairs().await;
-        let mended = self.mended.lock().await.clone();
+        self.record_repairs().await;
+        let unexpected_repairs = self.unexpected_repairs.lock().await.clone();
         let broken = broken_invariants(&self.database).await;
-        let broken = broken.into_iter().map(|(what, place)| format!("not: {what} ({place})"));
-        refusals.into_iter().chain(mended).chain(broken).collect()
+        let broken = broken
+            .into_iter()
+            .map(|(name, location)| format!("invariant violated: {name} ({location})"));
+        refusals.into_iter().chain(unexpected_repairs).chain(broken).collect()
     }
 
-    /// Stops the service in order.
+    /// Shuts the service down.
     pub(super) async fn close(self) {
         if let Some(program) = self.program.into_inner() {
             program.terminate().await;
@@ -198,8 +202,8 @@ impl House {
     }
 }
 
-/// A server of the weather that takes a while, and then says nothing: a tool that runs long enough
-/// to be stopped.
+/// A stub of the weather service that closes each connection after 200 ms. A call of its tool takes
+/// long enough to be cancelled.
 struct Weather {
     url: String,
     task: AbortHandle,

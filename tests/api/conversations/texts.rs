@@ -1,11 +1,11 @@
-//! What people, models and tools say in a random conversation: the texts that break things.
+//! Texts of users, models and tools in random conversations, many of them hard to parse.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
 use crate::support::media::pixel;
 
-/// Texts that have broken somebody's parser. None has a NUL, which messages may not have.
+/// Texts that have broken parsers. Messages must not have a NUL, so no text has one.
 const ODD: [&str; 18] = [
     "Plain words.",
     "\"quoted\" and 'quoted' and \\back\\slashed\\\\",
@@ -27,16 +27,16 @@ const ODD: [&str; 18] = [
     " leading and trailing ",
 ];
 
-/// What the model's side says of [`unreadable`].
+/// The model's error message for [`unreadable`].
 pub(super) const UNREADABLE: &str = "Could not process document";
 
-/// A document that the model's side refuses.
+/// A document that the model refuses.
 pub(super) fn unreadable() -> Value {
     json!({ "type": "document", "source":
         { "type": "text", "media_type": "text/plain", "data": "(unreadable)" } })
 }
 
-/// A short text that says something.
+/// A short text that is not blank.
 pub(super) fn short(rng: &mut Rng) -> String {
     let mut text = ODD[rng.usize(..ODD.len())].to_owned();
     if rng.u8(..4) == 0 {
@@ -45,7 +45,7 @@ pub(super) fn short(rng: &mut Rng) -> String {
     text
 }
 
-/// A text that says something, and sometimes a lot.
+/// A text that is not blank and sometimes long.
 pub(super) fn odd(rng: &mut Rng) -> String {
     let mut text = short(rng);
     if rng.u8(..20) == 0 {
@@ -54,7 +54,7 @@ pub(super) fn odd(rng: &mut Rng) -> String {
     text
 }
 
-/// The content of a message of the user. The script knows the message by its key.
+/// The content of a user message. The script matches the message by its key.
 pub(super) fn content(rng: &mut Rng, key: &str) -> Value {
     let text = format!("[{key}] {}", odd(rng));
     if rng.bool() {
@@ -62,8 +62,8 @@ pub(super) fn content(rng: &mut Rng, key: &str) -> Value {
     }
     let mut blocks = vec![json!({ "type": "text", "text": text })];
     for _ in 0..rng.usize(..3) {
-        let at = rng.usize(..=blocks.len());
-        blocks.insert(at, block(rng));
+        let index = rng.usize(..=blocks.len());
+        blocks.insert(index, block(rng));
     }
     blocks.into()
 }
@@ -82,7 +82,7 @@ fn block(rng: &mut Rng) -> Value {
     }
 }
 
-/// An object as a model may write it: the same value has many texts, and each has to come back.
+/// An object with the spelling of a model, such as its whitespace, which must not change.
 pub(super) fn spelled(rng: &mut Rng) -> String {
     let text = json!(odd(rng)).to_string();
     match rng.u8(..5) {
