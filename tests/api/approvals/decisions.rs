@@ -60,13 +60,9 @@ async fn a_call_waits_until_it_is_allowed() {
     assert_eq!(approvals, expected);
 
     let stop_reason = json!({ "type": "requires_action", "event_ids": ["toolu_1"] });
-    let waiting_session = session.read().await;
+    let shown = session.read().await;
     assert_eq!(
-        (
-            &waiting_session["status"],
-            &waiting_session["stop_reason"],
-            &waiting_session["active_run_id"]
-        ),
+        (&shown["status"], &shown["stop_reason"], &shown["active_run_id"]),
         (&json!("idle"), &stop_reason, &run["id"])
     );
     assert_eq!(session.events().await.last().unwrap()["stop_reason"], stop_reason);
@@ -391,7 +387,7 @@ async fn the_call_of_a_run_that_is_cancelled_while_it_waits_never_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_to_a_waiting_session_is_queued_or_refused_or_interrupts() {
+async fn a_message_to_a_shown_is_queued_or_refused_or_interrupts() {
     let app = TestApp::start_with(ring_or_answer(), asks()).await;
     let (session, run) = waiting(&app, "Ring").await;
     let reject = json!({ "content": "Now", "on_busy": "reject" });

@@ -116,7 +116,7 @@ async fn a_shared_workspace_is_not_copied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_of_a_session_with_too_large_a_workspace_is_refused() {
+async fn a_fork_of_a_session_whose_workspace_is_too_large_is_refused() {
     let app = start(json!([{ "replies": [writes("mine"), says("Written.")] }])).await;
     let source = app.session_with(json!({ "tools": ["Write"] })).await;
     source.ask("Write").await;

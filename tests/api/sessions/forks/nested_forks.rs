@@ -72,7 +72,7 @@ async fn a_fork_has_the_history_of_its_source_and_continues_independently() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_the_history_of_a_fork_have_links_in_both_directions() {
+async fn pages_of_the_history_of_a_fork_have_cursors_in_both_directions() {
     let app = start().await;
     let branch =
         fork(&session_with_messages(&app, &["one", "two"]).await, &json!({ "after": 3 })).await;

@@ -174,17 +174,17 @@ async fn an_invalid_file_is_named_and_nothing_is_imported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_that_breaks_off_leaves_the_course_as_it_was() {
+async fn an_import_that_fails_does_not_change_the_stored_course() {
     let (database, folder) = (database().await, TempDir::new().unwrap());
     let path = write(&folder, "mcp.txt", MCP);
     catalog(&database, &["import", &path]).await;
     let before = passages(&database).await;
     // The last passage cannot be stored.
-    let stops = "CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS
+    let trigger = "CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS
                  $$ BEGIN RAISE EXCEPTION 'no room'; END $$;
                  CREATE TRIGGER stop BEFORE INSERT ON chunks FOR EACH ROW
                  WHEN (new.text = 'Last.') EXECUTE FUNCTION stop()";
-    sqlx::raw_sql(stops).execute(&database.pool(1)).await.unwrap();
+    sqlx::raw_sql(trigger).execute(&database.pool(1)).await.unwrap();
     let new = "Course Title: MCP: Apps with Context\nLesson 6: New\nNew.\nLesson 7: Last\nLast.";
     write(&folder, "mcp.txt", new);
     let error = refused(&database, &["import", &path]).await;

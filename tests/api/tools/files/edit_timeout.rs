@@ -1,4 +1,4 @@
-//! Edits that time out, and the simpler tools that replace them.
+//! Edits that time out, and the simpler tools that are used instead.
 
 use std::fs;
 use std::sync::Arc;

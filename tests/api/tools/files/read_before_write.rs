@@ -64,7 +64,7 @@ async fn a_restart_keeps_the_read_files_and_a_change_by_another_program_is_detec
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn write_file_requires_a_read_only_if_the_operator_demands_it() {
+async fn write_file_needs_an_earlier_read_if_the_operator_enables_it() {
     let write = ("write_file", json!({ "path": "a", "content": "2" }));
     let read = ("read_file", json!({ "path": "a" }));
     let tool_calls = [write.clone(), read, write];
