@@ -28,17 +28,17 @@ pub struct Bash {
     timeout: Duration,
 }
 
-/// What to run.
+/// A command to run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// The command, for `bash -c`.
     command: String,
-    /// Milliseconds after which the command is ended, 600000 at most.
+    /// The timeout in milliseconds, at most 600000. The command is then terminated.
     #[serde(default)]
     #[schemars(range(min = 1, max = 600_000))]
     timeout: Option<u64>,
-    /// What the command does, in 5 to 10 words, for people who read along.
+    /// A description of the command in 5 to 10 words, for people who follow the work.
     #[serde(default)]
     #[expect(dead_code, reason = "people read it in the call itself")]
     description: Option<String>,
@@ -69,7 +69,7 @@ impl Bash {
         let whole = format_output(outcome, usize::MAX, usize::MAX);
         let (workspace, draft) = (context.workspace.clone(), context.draft());
         match blocking(move || workspace.store_result(&whole, &draft)).await {
-            Ok(path) => format!("{text}\n[all of it is in the file {path}]"),
+            Ok(path) => format!("{text}\n[the complete output is in the file {path}]"),
             Err(_not_stored) => text,
         }
     }
@@ -82,14 +82,14 @@ impl Bash {
 impl TypedTool for Bash {
     const NAME: &'static str = "Bash";
     const DESCRIPTION: &'static str = "Runs a command with bash in a sandbox and returns its \
-        stdout, its stderr and its exit code. Use it for what no other tool does: building, \
-        testing, computing, working on many files at once. It begins in the workspace, which is \
-        all that it can change for good besides a temporary folder, $TMPDIR, that goes with it. \
-        There is no network, no terminal and no input. Nothing of it goes on after the command: \
-        what runs in the background is ended with it. Of long output the beginning and the end are \
-        shown, and all of it that was kept is in a file that you can read. Version control and other protected files \
-        of the workspace may be read-only. Each call is a shell of its own: a `cd` or a variable \
-        does not last.";
+        stdout, its stderr and its exit code. Use it for work that no other tool does: building, \
+        testing, computing, working on many files at once. It starts in the workspace. It can \
+        write to the workspace and to a temporary folder, $TMPDIR, which is deleted after the \
+        command. There is no network, no terminal and no input. Background processes are \
+        terminated when the command ends. Of long output only the beginning and the end are \
+        returned; the complete output, up to a limit, is in a file that you can read. Version \
+        control and other protected files of the workspace may be read-only. Each call starts a \
+        new shell: a `cd` or a variable does not persist.";
     const CLASS: ToolClass = ToolClass::Effect;
     const TIMING: ToolTiming = ToolTiming::Variable;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
@@ -131,11 +131,11 @@ impl TypedTool for Bash {
             Ending::TimedOut => {
                 let millis = deadline.as_millis();
                 Err(ToolError::Timeout(format!(
-                    "the command was ended after {millis} ms, and all that it had started. It \
-                     may have done a part of its work.\n{text}"
+                    "the command and its processes were terminated after {millis} ms; a part of \
+                     the work may have been done\n{text}"
                 )))
             }
-            Ending::Stopped => Err(ToolError::Failed(format!("the command was stopped\n{text}"))),
+            Ending::Stopped => Err(ToolError::Failed(format!("the command was cancelled\n{text}"))),
         }
     }
 }
@@ -158,7 +158,7 @@ fn append_stream(text: &mut String, name: &str, stream: &Stream, most: usize) {
     if printed.len() > most {
         let (head, rest) = printed.split_at(printed.floor_char_boundary(most / 2));
         let (left_out, tail) = rest.split_at(rest.ceil_char_boundary(rest.len() - most / 2));
-        let _ = write!(text, "{head}\n[{} bytes are left out here]\n{tail}", left_out.len());
+        let _ = write!(text, "{head}\n[{} bytes omitted]\n{tail}", left_out.len());
     } else {
         text.push_str(&printed);
     }
@@ -166,7 +166,7 @@ fn append_stream(text: &mut String, name: &str, stream: &Stream, most: usize) {
         text.push('\n');
     }
     if stream.dropped > 0 {
-        let _ = writeln!(text, "[{} more bytes were not kept]", stream.dropped);
+        let _ = writeln!(text, "[{} more bytes discarded]", stream.dropped);
     }
 }
 
@@ -178,7 +178,7 @@ fn refused(error: &SandboxError) -> ToolError {
         SandboxError::Shared => ToolError::Failed(error.to_string()),
         SandboxError::Start(_) | SandboxError::SetUp(_) | SandboxError::Closed => {
             tracing::error!(%error, "command could not be started");
-            ToolError::Failed("commands cannot be run here now; nothing was done".to_owned())
+            ToolError::Failed("commands cannot be run now; the command was not started".to_owned())
         }
     }
 }

@@ -60,8 +60,8 @@ impl Current {
             return Ok(());
         }
         Err(ToolError::Failed(format!(
-            "{path} is neither UTF-8 nor UTF-16, and cannot be edited without damage; write it as \
-             a whole if that is what you want"
+            "{path} is neither UTF-8 nor UTF-16, and an edit would damage it; to replace it, write \
+             the whole file"
         )))
     }
 

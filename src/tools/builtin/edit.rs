@@ -15,18 +15,18 @@ pub(in crate::tools) const NAME: &str = "Edit";
 #[derive(Debug)]
 pub(super) struct Edit(pub(super) FileOptions);
 
-/// What to replace.
+/// A replacement in a file.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::tools) struct Input {
     /// The file's path, in the workspace.
     file_path: String,
     /// The text to replace, exactly as it is in the file, without the line numbers of Read. Empty
-    /// to make a new file.
+    /// to create a new file.
     old_string: String,
-    /// The text to put in its place.
+    /// The new text.
     new_string: String,
-    /// Whether every occurrence is replaced; otherwise there must be exactly one.
+    /// Replaces every occurrence. If false, there must be exactly one.
     #[serde(default)]
     replace_all: bool,
 }
@@ -46,11 +46,11 @@ impl Input {
 
 impl TypedTool for Edit {
     const NAME: &'static str = NAME;
-    const DESCRIPTION: &'static str = "Replaces a text of a file in the workspace by another. Read \
-        the file first: a file that was not read, or was changed since, is refused. old_string \
-        must occur exactly once, or replace_all be set; give enough of the text around it. Returns \
+    const DESCRIPTION: &'static str = "Replaces a text in a file of the workspace. Read the file \
+        first: a file that was not read, or has changed since, is refused. old_string must occur \
+        exactly once unless replace_all is set; include enough of the surrounding text. Returns \
         the changed lines with their numbers. Use MultiEdit for several changes of one file, and \
-        Write to make or replace a whole file.";
+        Write to create or replace a whole file.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Variable;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
@@ -82,7 +82,7 @@ pub(super) async fn plan(
     blocking(move || {
         let changed = edit(&current.file.text).map_err(|error| match (&current.before, error) {
             (None, ToolError::Invalid(_)) => ToolError::Failed(format!(
-                "{path}: there is no such file; to make it, give an empty old_string"
+                "{path}: there is no such file; to create it, use an empty old_string"
             )),
             (_, error) => error,
         })?;

@@ -10,7 +10,7 @@ use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
 const APPROVED: &str = "User has approved your plan. You can now start coding. Start with \
     updating your todo list if applicable";
-const NOT_PLANNING: &str = "Plan mode is not on: there is nothing to approve. Go on with the work.";
+const NOT_PLANNING: &str = "Plan mode is off: there is nothing to approve. Continue with the work.";
 
 #[derive(Debug)]
 pub(super) struct ExitPlanMode;
@@ -19,16 +19,16 @@ pub(super) struct ExitPlanMode;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
-    /// What you would do, step by step, for the user to approve. Markdown is supported.
+    /// The steps of the plan, for the user to approve. Markdown is supported.
     #[serde(rename = "plan")]
     _plan: String,
 }
 
 impl TypedTool for ExitPlanMode {
     const NAME: &'static str = EXIT_PLAN_MODE;
-    const DESCRIPTION: &'static str = "Shows your plan to the user and asks to begin with it. Use \
-        it in plan mode, when the plan of a task that changes something is ready. Not for \
-        questions that are answered by reading alone.";
+    const DESCRIPTION: &'static str = "Shows your plan to the user and asks for approval to begin. \
+        Use it in plan mode, when the plan of a task that changes something is ready. Do not use \
+        it for questions that you can answer by reading.";
     const CLASS: ToolClass = ToolClass::Pure;
     const IS_PARALLEL: bool = false;
     const TIMING: ToolTiming = ToolTiming::Immediate;

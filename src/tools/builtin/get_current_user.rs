@@ -9,7 +9,7 @@ use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 #[derive(Debug)]
 pub(super) struct GetCurrentUser;
 
-/// Nothing.
+/// No input.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {}

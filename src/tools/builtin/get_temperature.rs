@@ -12,7 +12,7 @@ use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 #[derive(Debug)]
 pub(super) struct GetTemperature(pub(super) Arc<OpenMeteo>);
 
-/// Where.
+/// A city.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {

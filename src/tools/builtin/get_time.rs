@@ -10,7 +10,7 @@ use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 #[derive(Debug)]
 pub(super) struct GetTime;
 
-/// Where.
+/// A time zone.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
@@ -32,9 +32,9 @@ struct Answer {
 
 impl TypedTool for GetTime {
     const NAME: &'static str = "get_time";
-    const DESCRIPTION: &'static str = "Tells the current date and time in a time zone, with its \
-        offset from UTC and the day of the week, as JSON. Use it whenever an answer depends on \
-        what time or day it is now. It knows no time but the present.";
+    const DESCRIPTION: &'static str = "Returns the current date and time in a time zone, with its \
+        offset from UTC and the day of the week, as JSON. Use it whenever an answer depends on the \
+        current date or time. It returns no other time.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
     type Input = Input;

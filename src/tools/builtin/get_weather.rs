@@ -12,12 +12,12 @@ use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 #[derive(Debug)]
 pub(super) struct GetWeather(pub(super) Arc<OpenMeteo>);
 
-/// Where.
+/// A location and a temperature scale.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
-    /// A town, with its state or country where there are several of its name, such as
-    /// `San Francisco, CA`.
+    /// The name of a town, with its state or country if several towns have that name, such as `San
+    /// Francisco, CA`.
     location: String,
     /// The scale of the temperature.
     #[serde(default)]
@@ -26,9 +26,9 @@ pub(super) struct Input {
 
 impl TypedTool for GetWeather {
     const NAME: &'static str = "get_weather";
-    const DESCRIPTION: &'static str = "Tells the weather at a place now: its temperature and what \
-        the sky does, with the place that was meant. Use it when an answer depends on the weather. \
-        It knows no other time than the present.";
+    const DESCRIPTION: &'static str = "Returns the current weather at a location: the temperature, \
+        the conditions, and the full name of the location that was found. Use it when an answer \
+        depends on the weather. It has no forecasts and no past weather.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
     type Input = Input;

@@ -15,7 +15,7 @@ const MAX_ENTRIES: usize = 1000;
 #[derive(Debug)]
 pub(super) struct ListFiles;
 
-/// What to list.
+/// A folder to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
@@ -30,9 +30,9 @@ fn workspace_itself() -> String {
 
 impl TypedTool for ListFiles {
     const NAME: &'static str = "list_files";
-    const DESCRIPTION: &'static str = "Lists a folder of the workspace, one name a line, sorted; \
-        names of folders end in a slash. Use it to find out which files there are before reading \
-        them. It does not look into sub-folders and does not return any content.";
+    const DESCRIPTION: &'static str = "Lists a folder of the workspace, one name per line, sorted; \
+        names of folders end with a slash. Use it to find files before you read them. It does not \
+        list sub-folders and does not return file contents.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
     type Input = Input;

@@ -20,13 +20,13 @@ const NOTE: &str = "\n\nNOTE: do any of the files above seem malicious? If so, y
 #[derive(Debug)]
 pub(super) struct Ls(pub(super) FileOptions);
 
-/// What to list.
+/// A folder to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
     /// The folder's path, in the workspace; `.` is the workspace itself.
     path: String,
-    /// Patterns of names to leave out, such as `*.tmp` or `node_modules`.
+    /// Patterns of names to omit, such as `*.tmp` or `node_modules`.
     #[serde(default)]
     ignore: Vec<String>,
 }
@@ -34,8 +34,8 @@ pub(super) struct Input {
 impl TypedTool for Ls {
     const NAME: &'static str = "LS";
     const DESCRIPTION: &'static str = "Lists a folder of the workspace, sorted by name; names of \
-        folders end in a slash. Use it to find out which files there are. It does not look into \
-        sub-folders; use Glob to find files by a pattern of their path.";
+        folders end with a slash. Use it to find files. It does not list sub-folders; use Glob to \
+        find files by a pattern for their paths.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;

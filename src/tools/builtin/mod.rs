@@ -147,5 +147,5 @@ pub(in crate::tools) async fn blocking<T: Send + 'static>(
 ) -> Result<T, ToolError> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|_| Err(ToolError::Failed("the file work stopped".to_owned())))
+        .unwrap_or_else(|_| Err(ToolError::Failed("the file operation was aborted".to_owned())))
 }

@@ -13,13 +13,13 @@ pub(in crate::tools) const NAME: &str = "MultiEdit";
 #[derive(Debug)]
 pub(super) struct MultiEdit(pub(super) FileOptions);
 
-/// What to replace.
+/// Replacements in a file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::tools) struct Input {
     /// The file's path, in the workspace.
     pub(in crate::tools) file_path: String,
-    /// The replacements, made one after the other, each on what the one before it left.
+    /// The replacements, applied in order, each to the result of the previous one.
     #[schemars(length(min = 1))]
     pub(in crate::tools) edits: Vec<Edit>,
 }
@@ -27,9 +27,9 @@ pub(in crate::tools) struct Input {
 impl TypedTool for MultiEdit {
     const NAME: &'static str = NAME;
     const DESCRIPTION: &'static str = "Makes several replacements in one file of the workspace: \
-        all of them, or none if one of them fails. They are made in their order, each on the \
-        result of the one before it. Read the file first, as for Edit. Returns the changed lines \
-        with their numbers.";
+        all of them, or none if one of them fails. They are applied in order, each to the result \
+        of the previous one. Read the file first, as for Edit. Returns the changed lines with \
+        their numbers.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Variable;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;

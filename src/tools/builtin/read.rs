@@ -26,16 +26,16 @@ const REMINDER: &str = "\n\n<system-reminder>\nWhenever you read a file, you sho
 #[derive(Debug)]
 pub(super) struct Read(pub(super) FileOptions);
 
-/// What to read.
+/// A range of lines of a file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
     /// The file's path, in the workspace.
     file_path: String,
-    /// How many lines to read at most.
+    /// The maximum number of lines to read.
     #[serde(default = "default_limit")]
     limit: usize,
-    /// How many lines to skip from the top: 0 begins with line 1.
+    /// The number of lines to skip from the top; 0 begins with line 1.
     #[serde(default)]
     offset: usize,
 }
@@ -47,9 +47,9 @@ fn default_limit() -> usize {
 impl TypedTool for Read {
     const NAME: &'static str = "Read";
     const DESCRIPTION: &'static str = "Reads a text file of the workspace and returns its lines, \
-        each behind its number and an arrow. Read a file before you change it. Long files are \
-        returned in parts: read on with offset. The cells of a notebook are shown with their ids. \
-        It does not show pictures, and does not list folders; use LS for that.";
+        each after its number and an arrow. Read a file before you change it. Long files are \
+        returned in parts: continue with offset. The cells of a notebook are shown with their IDs. \
+        It does not show images and does not list folders; use LS for that.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
@@ -91,7 +91,7 @@ impl TypedTool for Read {
 fn refuse_picture(path: &str) -> Result<(), ToolError> {
     let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
     if ending.is_some_and(|ending| PICTURES.contains(&ending.as_str())) {
-        return Err(ToolError::Failed(format!("{path} is not a text; pictures are not shown")));
+        return Err(ToolError::Failed(format!("{path} is not a text file; images are not shown")));
     }
     Ok(())
 }

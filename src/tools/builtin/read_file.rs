@@ -17,16 +17,16 @@ const DEFAULT_LIMIT: usize = 2000;
 #[derive(Debug)]
 pub(super) struct ReadFile;
 
-/// What to read.
+/// A range of lines of a file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
     /// The file's path, relative to the workspace, such as `src/main.rs`.
     path: String,
-    /// How many lines to skip from the top.
+    /// The number of lines to skip from the top.
     #[serde(default)]
     offset: usize,
-    /// How many lines to read at most.
+    /// The maximum number of lines to read.
     #[serde(default = "default_limit")]
     limit: usize,
 }
@@ -38,9 +38,9 @@ fn default_limit() -> usize {
 impl TypedTool for ReadFile {
     const NAME: &'static str = "read_file";
     const DESCRIPTION: &'static str = "Reads a text file of the workspace and returns its text. \
-        Use it whenever a question is about what a file says; never guess a file's content. \
-        Long files are returned in parts: read on with `offset`. \
-        It does not list folders; use list_files for that.";
+        Use it whenever a question is about the content of a file; never guess the content. Long \
+        files are returned in parts: continue with `offset`. It does not list folders; use \
+        list_files for that.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
     type Input = Input;

@@ -68,14 +68,14 @@ impl Records {
 #[derive(Debug)]
 pub(super) struct SearchRecords(pub(super) Arc<Records>);
 
-/// What to look for.
+/// A search of records.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
-    /// Words that a record must have, all of them, in any of its columns. Upper and lower case
-    /// are the same.
+    /// Words that a record must contain, all of them, in any of its columns. Upper and lower case
+    /// are equal.
     query: String,
-    /// How many records to return at most.
+    /// The maximum number of records to return.
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 100))]
     limit: u8,
@@ -94,9 +94,9 @@ struct Answer<'a> {
 
 impl TypedTool for SearchRecords {
     const NAME: &'static str = "search_records";
-    const DESCRIPTION: &'static str = "Searches the customer database for records that have all \
-        words of the query, and returns them as JSON. Use it when an answer depends on what is \
-        recorded there. It changes nothing.";
+    const DESCRIPTION: &'static str = "Searches the customer database for records that contain all \
+        words of the query, and returns them as JSON. Use it when an answer depends on these \
+        records. It changes nothing.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
     type Input = Input;
@@ -104,12 +104,10 @@ impl TypedTool for SearchRecords {
     async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
         let words: Vec<&str> = input.query.split_whitespace().collect();
         if words.is_empty() || words.len() > MAX_WORDS {
-            return Err(ToolError::Invalid(format!(
-                "the query has to have 1 to {MAX_WORDS} words"
-            )));
+            return Err(ToolError::Invalid(format!("the query must have 1 to {MAX_WORDS} words")));
         }
         if input.query.contains('\0') {
-            return Err(ToolError::Invalid("a query has no NUL".to_owned()));
+            return Err(ToolError::Invalid("the query has a NUL character".to_owned()));
         }
         let found = self.0.find(&words, input.limit).await.map_err(failed)?;
         let records = found.records.iter().map(|record| serde_json::from_str(record));
@@ -130,7 +128,9 @@ fn failed(error: BadTable) -> ToolError {
         BadTable::Database(sqlx::Error::Database(cause))
             if cause.code().as_deref() == Some(QUERY_CANCELED) =>
         {
-            ToolError::Timeout("the search took too long; use rarer words".to_owned())
+            ToolError::Timeout(
+                "the search took too long; use words that fewer records contain".to_owned(),
+            )
         }
         BadTable::Database(sqlx::Error::Io(_) | sqlx::Error::Tls(_)) => {
             ToolError::Network("fetch failed: the records cannot be reached".to_owned())

@@ -13,15 +13,15 @@ pub(super) struct SequentialThinking;
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
-    /// Which thought of the chain this is, from 1.
+    /// The number of this thought in the chain, from 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     thought_number: u32,
-    /// How many thoughts there will be, as far as is known now.
+    /// The number of thoughts that the chain is expected to have.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     total_thoughts: u32,
-    /// Whether another thought follows.
+    /// True if another thought follows.
     #[serde(default)]
     next_thought_needed: bool,
     /// The number of an earlier thought that this one corrects.
@@ -43,9 +43,9 @@ fn one() -> u32 {
 
 impl TypedTool for SequentialThinking {
     const NAME: &'static str = "sequential_thinking";
-    const DESCRIPTION: &'static str = "Notes one thought of a chain of thoughts, and returns it. \
-        Use it to work through a problem of several steps, one call a thought, before answering. \
-        It looks nothing up and changes nothing.";
+    const DESCRIPTION: &'static str = "Records one thought of a chain of thoughts, and returns it. \
+        Use it to solve a problem of several steps, one call per thought, before you answer. It \
+        searches nothing and changes nothing.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
     type Input = Input;

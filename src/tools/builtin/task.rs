@@ -14,14 +14,14 @@ pub(super) struct StartTask;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
-    /// What it is about, in three to five words, for those who watch.
+    /// A title of three to five words, for people who follow the work.
     #[schemars(length(min = 1, max = 200))]
     description: String,
-    /// The whole task. The sub-agent sees nothing of this conversation: name all that it has to
-    /// know, and what its answer is to say.
+    /// The whole task. The sub-agent does not see this conversation: include everything that it has
+    /// to know, and state what its answer must contain.
     #[schemars(length(min = 1))]
     prompt: String,
-    /// The name of the sub-agent; the general one where absent.
+    /// The name of the sub-agent. If absent, the general sub-agent is used.
     #[serde(default)]
     subagent_type: Option<String>,
 }
@@ -29,10 +29,10 @@ pub(super) struct Input {
 impl TypedTool for StartTask {
     const NAME: &'static str = TASK;
     const DESCRIPTION: &'static str = "Gives a task to a sub-agent, which works on it in a \
-        conversation of its own, in the same workspace, and answers once, with its last message: \
-        that is what you get. Use it for work of many steps whose details you do not need, and \
-        call it several times in one reply for tasks that do not depend on each other: they are \
-        worked on at the same time. Not for what one or two calls of your own would do.";
+        conversation of its own, in the same workspace. The result is the last message of the \
+        sub-agent. Use it for work of many steps whose details you do not need, and call it \
+        several times in one reply for tasks that do not depend on each other: their sub-agents \
+        work at the same time. Do not use it for work that needs only one or two calls.";
     const CLASS: ToolClass = ToolClass::Child;
     const TIMING: ToolTiming = ToolTiming::Variable;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;

@@ -96,7 +96,7 @@ fn the_schema_of_a_function_of_one_parameter_is_that_of_its_type() {
     assert_eq!(
         schema("get_temperature"),
         &json!({
-            "description": "Where.",
+            "description": "A city.",
             "type": "object",
             "properties": { "city": { "description": "The city's name.", "type": "string" } },
             "additionalProperties": false,
@@ -110,16 +110,16 @@ fn the_schema_of_a_function_of_two_parameters_has_their_defaults_and_bounds() {
     assert_eq!(
         schema("search_records"),
         &json!({
-            "description": "What to look for.",
+            "description": "A search of records.",
             "type": "object",
             "properties": {
                 "query": {
-                    "description": "Words that a record must have, all of them, in any of its \
-                        columns. Upper and lower case\nare the same.",
+                    "description": "Words that a record must contain, all of them, in any of its \
+                        columns. Upper and lower case\nare equal.",
                     "type": "string",
                 },
                 "limit": {
-                    "description": "How many records to return at most.",
+                    "description": "The maximum number of records to return.",
                     "type": "integer",
                     "format": "uint8",
                     "minimum": 1,

@@ -17,7 +17,7 @@ pub(super) struct TodoWrite;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
-    /// All items: what is not among them is forgotten.
+    /// All items. The list replaces the previous one.
     todos: Vec<Todo>,
 }
 
@@ -25,8 +25,9 @@ impl TypedTool for TodoWrite {
     const NAME: &'static str = "TodoWrite";
     const DESCRIPTION: &'static str = "Keeps a list of the steps of your work, which the user can \
         see. Use it when a task has three or more steps, when the user names several tasks, and \
-        whenever a step begins or ends. Give the whole list each time. Have one step in_progress \
-        at a time, and mark it completed as soon as it is. Not for a task of one step.";
+        whenever a step begins or ends. Send the whole list each time. Have one step in_progress \
+        at a time, and mark it completed as soon as it is finished. Do not use it for a task of \
+        one step.";
     // Two lists in one round are applied in order, and the later one replaces the earlier one.
     const IS_PARALLEL: bool = false;
     const CLASS: ToolClass = ToolClass::Pure;

@@ -14,11 +14,11 @@ pub(in crate::tools) const NAME: &str = "Write";
 #[derive(Debug)]
 pub(super) struct Write;
 
-/// What to write.
+/// A file and its content.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::tools) struct Input {
-    /// The file's path, in the workspace. Folders on the way are made.
+    /// The file's path, in the workspace. Missing folders are created.
     pub(in crate::tools) file_path: String,
     /// The whole content of the file.
     pub(in crate::tools) content: String,
@@ -26,10 +26,10 @@ pub(in crate::tools) struct Input {
 
 impl TypedTool for Write {
     const NAME: &'static str = NAME;
-    const DESCRIPTION: &'static str = "Writes a whole file of the workspace: makes it, or replaces \
-        what was in it. A file that is there already must have been read first, and not changed \
-        since. Prefer Edit or MultiEdit to change a part of a file. Returns the changed lines with \
-        their numbers.";
+    const DESCRIPTION: &'static str = "Writes a whole file of the workspace: creates it, or \
+        replaces its content. An existing file must have been read first, and must not have \
+        changed since. Prefer Edit or MultiEdit to change a part of a file. Returns the changed \
+        lines with their numbers.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Fast;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;

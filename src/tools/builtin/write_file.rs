@@ -13,11 +13,11 @@ const WRITTEN: &str = "Written successfully.";
 #[derive(Debug)]
 pub(super) struct WriteFile(pub(super) FileOptions);
 
-/// What to write.
+/// A file and its content.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
-    /// The file's path, relative to the workspace. Folders on the way are made.
+    /// The file's path, relative to the workspace. Missing folders are created.
     path: String,
     /// The whole content of the file.
     content: String,
@@ -25,10 +25,10 @@ pub(super) struct Input {
 
 impl TypedTool for WriteFile {
     const NAME: &'static str = "write_file";
-    const DESCRIPTION: &'static str = "Writes a whole file of the workspace: makes it, or replaces \
-        what was in it. Use it when the user wants something saved or changed. \
-        Read a file first when only a part of it is to change, because the old content is lost. \
-        Returns a short confirmation.";
+    const DESCRIPTION: &'static str = "Writes a whole file of the workspace: creates it, or \
+        replaces its content. Use it when the user wants something saved or changed. Read a file \
+        first if only a part of it changes, because the old content is lost. Returns a short \
+        confirmation.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Fast;
     type Input = Input;

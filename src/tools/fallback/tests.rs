@@ -78,8 +78,8 @@ fn error(text: &str, error_type: Option<ToolErrorType>) -> Answer {
 #[tokio::test]
 async fn the_fallback_does_not_write_a_file_of_unknown_encoding() {
     let latin = b"caf\xe9 1\n";
-    let refused = "Error: a is neither UTF-8 nor UTF-16, and cannot be edited without damage; \
-        write it as a whole if that is what you want";
+    let refused = "Error: a is neither UTF-8 nor UTF-16, and an edit would damage it; to replace \
+        it, write the whole file";
     let (answer, after) = edited(latin).await;
     assert_eq!((answer, after.as_slice()), (error(refused, None), latin.as_slice()));
     let (answer, after) = edited(b"caf\xc3\xa9 1\n").await;

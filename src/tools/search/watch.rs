@@ -24,7 +24,7 @@ impl Watch {
     /// Fails if the search is cancelled.
     pub(crate) fn check(&self) -> Result<(), ToolError> {
         if self.is_over() {
-            return Err(ToolError::Failed("the search was given up".to_owned()));
+            return Err(ToolError::Failed("the search was cancelled".to_owned()));
         }
         Ok(())
     }

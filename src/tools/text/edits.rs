@@ -15,9 +15,9 @@ use crate::tools::workspace::MAX_FILE;
 pub(in crate::tools) struct Edit {
     /// The text to replace, exactly as it is in the file, without the line numbers of Read.
     pub(in crate::tools) old_string: String,
-    /// The text to put in its place.
+    /// The new text.
     pub(in crate::tools) new_string: String,
-    /// Whether every occurrence is replaced; otherwise there must be exactly one.
+    /// Replaces every occurrence. If false, there must be exactly one.
     #[serde(default)]
     pub(in crate::tools) replace_all: bool,
 }

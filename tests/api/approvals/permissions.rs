@@ -176,7 +176,7 @@ async fn a_plan_outside_of_plan_mode_needs_no_approval() {
     let app = TestApp::start_with(script, with_policy(ask_by_default())).await;
     let session = app.session().await;
     let output = session.ask("Plan it").await["output_text"].take();
-    let expected = "Plan mode is not on: there is nothing to approve. Go on with the work.";
+    let expected = "Plan mode is off: there is nothing to approve. Continue with the work.";
     assert_eq!((output, mode(&session).await), (json!(expected), json!("default")));
 }
 

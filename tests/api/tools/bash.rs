@@ -116,16 +116,15 @@ async fn large_output_is_truncated_and_the_omitted_bytes_are_counted() {
         assert!(!is_error);
         let shown = "x".repeat(32 * 1024);
         let expected = format!(
-            "stdout:\n{shown}\n[983040 bytes are left out here]\n{shown}\n\
-             [1951424 more bytes were not kept]\nstderr:\nexit code: 0\n\
-             [all of it is in the file "
+            "stdout:\n{shown}\n[983040 bytes omitted]\n{shown}\n[1951424 more bytes \
+             discarded]\nstderr:\nexit code: 0\n[the complete output is in the file "
         );
         let file = text.strip_prefix(&expected).and_then(|rest| rest.strip_suffix(']')).unwrap();
         let own = app.folder.path().join("workspaces").join(&session.id);
         let folder = if own.exists() { own } else { app.folder.path().to_owned() };
         let kept = std::fs::read_to_string(folder.join(file)).unwrap();
         let whole = format!(
-            "stdout:\n{}\n[1951424 more bytes were not kept]\nstderr:\nexit code: 0",
+            "stdout:\n{}\n[1951424 more bytes discarded]\nstderr:\nexit code: 0",
             "x".repeat(1024 * 1024)
         );
         assert!(kept == whole, "{}", kept.len());
@@ -148,8 +147,8 @@ async fn a_command_that_times_out_is_killed_and_its_output_is_returned() {
             started.elapsed()
         );
         assert_eq!(sleepers(&seconds), 0);
-        let expected = "the command was ended after 2000 ms, and all that it had started. It may \
-                        have done a part of its work.\nstdout:\nbegun\nstderr:\n";
+        let expected = "the command and its processes were terminated after 2000 ms; a part of the \
+                        work may have been done\nstdout:\nbegun\nstderr:\n";
         assert_eq!(results(&session).await, [failed(expected)]);
         let events = session.events().await;
         let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();

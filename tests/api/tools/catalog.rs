@@ -32,8 +32,8 @@ async fn the_list_of_tools_has_the_texts_for_the_model_and_the_class_of_each_too
                 "properties": {
                     "plan": {
                         "type": "string",
-                        "description": "What you would do, step by step, for the user to \
-                            approve. Markdown is supported.",
+                        "description": "The steps of the plan, for the user to approve. Markdown \
+                            is supported.",
                     },
                 },
                 "required": ["plan"],

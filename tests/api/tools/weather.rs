@@ -98,8 +98,8 @@ async fn get_weather_supports_both_units_and_get_temperature_returns_a_number() 
             json!([null, format!("15 degrees celsius, partly cloudy in {location}")]),
             json!([null, format!("59.4 degrees fahrenheit, partly cloudy in {location}")]),
             json!([null, "15.0"]),
-            json!([true, "Error: no place called \"San Francisco, France\" is known"]),
-            json!([true, "Error: no place called \"Atlantis\" is known"]),
+            json!([true, "Error: no location named \"San Francisco, France\" is known"]),
+            json!([true, "Error: no location named \"Atlantis\" is known"]),
         ]
     );
 }

@@ -11,20 +11,20 @@ use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 #[derive(Debug)]
 pub(in crate::tools::builtin) struct GetCourseOutline;
 
-/// Which course.
+/// A course.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::tools::builtin) struct Input {
-    /// The course's name; a part of it will do, such as "MCP", and a slip is forgiven.
+    /// The name of the course or a part of it, such as "MCP". Typing errors are tolerated.
     course_name: String,
 }
 
 impl TypedTool for GetCourseOutline {
     const NAME: &'static str = "get_course_outline";
-    const DESCRIPTION: &'static str = "Returns the outline of a course as JSON: its title, link and \
-        instructor, and the numbers and titles of all lessons. Use it for questions about what a \
-        course covers, and to learn what a lesson is about before you search for it. It does not \
-        return what the lessons say.";
+    const DESCRIPTION: &'static str = "Returns the outline of a course as JSON: its title, link \
+        and instructor, and the numbers and titles of all lessons. Use it for questions about the \
+        topics of a course, and to find a lesson before you search its content. It does not return \
+        the content of the lessons.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
     type Input = Input;
@@ -36,7 +36,7 @@ impl TypedTool for GetCourseOutline {
             Ok(find_outline(conn, owner, course).await?)
         });
         // The course may have been deleted after its title was read.
-        let gone = || ToolError::Failed(format!("there is no course like {name:?} any more"));
+        let gone = || ToolError::Failed(format!("the course {name:?} no longer exists"));
         let outline = found.await?.ok_or_else(gone)?;
         let sources = vec![source(&outline.title, None, outline.link.as_deref())];
         Ok(Output::json(&outline)?.resting_on(sources))

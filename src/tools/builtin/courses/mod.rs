@@ -48,10 +48,10 @@ async fn run_lookup<T>(
     });
     match found.await {
         Ok(Some(found)) => found,
-        Ok(None) => Err(ToolError::Failed("there are no courses here".to_owned())),
+        Ok(None) => Err(ToolError::Failed("there are no courses".to_owned())),
         Err(error) => {
             tracing::warn!(%error, "courses could not be read");
-            Err(ToolError::Failed("the courses cannot be looked up now".to_owned()))
+            Err(ToolError::Failed("the courses cannot be read now".to_owned()))
         }
     }
 }
@@ -72,13 +72,13 @@ async fn find_course(
 
 fn unknown(name: &str, titles: &[(CourseId, String)]) -> String {
     if titles.is_empty() {
-        return format!("there is no course like {name:?}: there are no courses at all");
+        return format!("no course matches {name:?}: there are no courses");
     }
     let listed = titles.iter().take(MAX_TITLES).map(|(_, title)| format!("{title:?}"));
     let listed = listed.collect::<Vec<_>>().join(", ");
     let more = titles.len().saturating_sub(MAX_TITLES);
     let more = if more == 0 { String::new() } else { format!(", and {more} more") };
-    format!("there is no course like {name:?}; there are {listed}{more}")
+    format!("no course matches {name:?}; the courses are {listed}{more}")
 }
 
 /// Checks the length and the characters of an input text.
@@ -87,9 +87,9 @@ fn checked<'a>(what: &str, text: &'a str) -> Result<&'a str, ToolError> {
     let wrong = |why: &str| Err(ToolError::Invalid(format!("the {what} {why}")));
     match text.chars().count() {
         0 => wrong("is empty"),
-        letters if letters > MAX_LETTERS => wrong("is longer than 1,000 letters"),
+        letters if letters > MAX_LETTERS => wrong("is longer than 1,000 characters"),
         // Postgres does not store NUL characters.
-        _ if text.contains('\0') => wrong("has a NUL"),
+        _ if text.contains('\0') => wrong("has a NUL character"),
         _ => Ok(text),
     }
 }
@@ -112,7 +112,7 @@ mod tests {
         let invalid = |why: &str| Err(ToolError::Invalid(format!("the query {why}")));
         assert_eq!(checked("query", " tools\n"), Ok("tools"));
         assert_eq!(checked("query", " \n"), invalid("is empty"));
-        assert_eq!(checked("query", "a\0b"), invalid("has a NUL"));
-        assert_eq!(checked("query", &"ü".repeat(1001)), invalid("is longer than 1,000 letters"));
+        assert_eq!(checked("query", "a\0b"), invalid("has a NUL character"));
+        assert_eq!(checked("query", &"ü".repeat(1001)), invalid("is longer than 1,000 characters"));
     }
 }

@@ -15,16 +15,17 @@ const PASSAGES: i64 = 5;
 #[derive(Debug)]
 pub(in crate::tools::builtin) struct SearchCourseContent;
 
-/// What to look for, and where.
+/// A search in the content of courses.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::tools::builtin) struct Input {
-    /// What to look for: the words that matter, in English forms of any kind.
+    /// The important words of the question, in any of their English forms.
     query: String,
-    /// Only this course; a part of its name will do, such as "MCP", and a slip is forgiven.
+    /// Searches only this course. A part of its name is sufficient, such as "MCP". Typing errors
+    /// are tolerated.
     #[serde(default)]
     course_name: Option<String>,
-    /// Only lessons of this number.
+    /// Searches only lessons with this number.
     #[serde(default)]
     lesson_number: Option<i32>,
 }
@@ -46,10 +47,10 @@ struct Passage<'a> {
 
 impl TypedTool for SearchCourseContent {
     const NAME: &'static str = "search_course_content";
-    const DESCRIPTION: &'static str = "Searches what the courses say, and returns the passages that \
-        fit best as JSON, at most five, each with its course and lesson. Use it for questions about \
-        the content of courses, in all of them or in one. An empty list means that nothing fits: \
-        try other words. It does not list lessons; get_course_outline does.";
+    const DESCRIPTION: &'static str = "Searches the content of courses and returns the best \
+        matching passages as JSON, at most five, each with its course and lesson. Use it for \
+        questions about the content of all courses or of one. An empty list means that no passage \
+        matches: try other words. It does not list lessons; use get_course_outline for that.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
     type Input = Input;

@@ -20,14 +20,14 @@ const MAX_PATHS: usize = 100;
 #[derive(Debug)]
 pub(super) struct Glob;
 
-/// Which files.
+/// A pattern for file names.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
-    /// The pattern, such as `**/*.rs` or `src/*.{js,ts}`. Without a slash it fits file names in
+    /// The pattern, such as `**/*.rs` or `src/*.{js,ts}`. Without a slash it matches file names in
     /// all folders.
     pattern: String,
-    /// The folder to look in, relative to the workspace.
+    /// The folder to search, relative to the workspace.
     #[serde(default = "workspace_itself")]
     path: String,
 }
@@ -39,10 +39,10 @@ fn workspace_itself() -> String {
 impl TypedTool for Glob {
     const NAME: &'static str = "Glob";
     const DESCRIPTION: &'static str = "Finds files of the workspace by a pattern for their names, \
-        and returns their paths, one a line, relative to the workspace, the newest first. It looks \
-        in all sub-folders but those that are hidden or that a .gitignore names, unless the \
-        pattern fits them as well, and it follows no links. Use it to find files before reading \
-        them; use Grep to find what is in them.";
+        and returns their paths, one per line, relative to the workspace, the newest first. It \
+        searches all sub-folders except those that are hidden or excluded by a .gitignore, unless \
+        the pattern matches them, and follows no symbolic links. Use it to find files before you \
+        read them; use Grep to search their content.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
@@ -88,7 +88,7 @@ pub(super) fn find(
 
 fn text(fits: Vec<Fit>) -> String {
     if fits.is_empty() {
-        return "No files fit the pattern.".to_owned();
+        return "No files match the pattern.".to_owned();
     }
     let more = fits.len().saturating_sub(MAX_PATHS);
     let mut text = String::new();

@@ -83,7 +83,7 @@ async fn nothing_outside_of_the_workspace_is_found() {
     for pattern in ["../*", "/etc/*", "up/*"] {
         assert_eq!(
             find(pattern, ".").await.unwrap().text,
-            "No files fit the pattern.",
+            "No files match the pattern.",
             "{pattern}"
         );
     }
@@ -96,5 +96,5 @@ async fn an_invalid_pattern_is_an_error() {
         let error = glob(&folder, pattern, ".").await.unwrap_err();
         assert!(matches!(error, ToolError::Invalid(_)), "{pattern}: {error}");
     }
-    assert_eq!(glob(&folder, "*.rs", ".").await, Ok("No files fit the pattern.".to_owned()));
+    assert_eq!(glob(&folder, "*.rs", ".").await, Ok("No files match the pattern.".to_owned()));
 }

@@ -14,23 +14,22 @@ use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 #[derive(Debug)]
 pub(super) struct Grep;
 
-/// What to look for, and where.
+/// A search in file contents.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
-    /// A regular expression in Rust's syntax, such as `fn \w+\(`. A brace that is meant as itself
-    /// is written `\{`.
+    /// A regular expression in Rust's syntax, such as `fn \w+\(`. A literal brace is written `\{`.
     pattern: String,
-    /// The file or folder to look in, relative to the workspace.
+    /// The file or folder to search, relative to the workspace.
     #[serde(default = "workspace_itself")]
     path: String,
-    /// Only files that this pattern fits, such as `*.rs` or `src/**/*.{js,ts}`.
+    /// Searches only files whose names match this pattern, such as `*.rs` or `src/**/*.{js,ts}`.
     glob: Option<String>,
-    /// Only files of this type, such as `rust`, `py` or `js`.
+    /// Searches only files of this type, such as `rust`, `py` or `js`.
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// What to return: matching lines, only the paths of files that have some, or how many each
-    /// file has.
+    /// The output: matching lines, only the paths of the files with matches, or the count of each
+    /// file.
     #[serde(default)]
     output_mode: Mode,
     /// Lines to show after each match; for `content`.
@@ -42,22 +41,22 @@ pub(super) struct Input {
     /// Lines to show before and after each match; for `content`.
     #[serde(rename = "-C", default)]
     around: usize,
-    /// Whether lines have their numbers; for `content`.
+    /// Shows line numbers; for `content`.
     #[serde(rename = "-n", default = "yes")]
     numbers: bool,
-    /// Whether upper and lower case are the same.
+    /// Ignores the difference between upper and lower case.
     #[serde(rename = "-i", default)]
     ignore_case: bool,
-    /// Whether a match may span lines, so that `.` fits the end of a line as well.
+    /// Allows a match to span lines; `.` then also matches the end of a line.
     #[serde(default)]
     multiline: bool,
-    /// Lines of the result at most.
+    /// The maximum number of lines of the result.
     #[serde(default = "head_limit")]
     #[schemars(range(min = 1, max = 10_000))]
     head_limit: usize,
 }
 
-/// What is returned.
+/// The output of a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Mode {
@@ -81,11 +80,11 @@ fn head_limit() -> usize {
 
 impl TypedTool for Grep {
     const NAME: &'static str = "Grep";
-    const DESCRIPTION: &'static str = "Searches the text of the workspace's files for a regular \
-        expression, as ripgrep does, and returns the paths of files that have it, or the lines \
-        themselves with output_mode `content`, sorted by path. It does not look at binary files, \
-        at hidden ones, nor at those that a .gitignore names, and it follows no links. Use it to \
-        find where something is said; use Glob to find files by their names.";
+    const DESCRIPTION: &'static str = "Searches the contents of the workspace's files for a \
+        regular expression, as ripgrep does, and returns the paths of the files with matches, or \
+        the matching lines with output_mode `content`, sorted by path. It skips binary files, \
+        hidden files and files that a .gitignore excludes, and follows no symbolic links. Use it \
+        to search file contents; use Glob to find files by their names.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;

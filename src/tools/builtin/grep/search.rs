@@ -155,7 +155,7 @@ struct Watched<'a> {
 impl Read for Watched<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.watch.is_over() {
-            return Err(io::Error::other("given up"));
+            return Err(io::Error::other("the search was cancelled"));
         }
         self.file.read(buffer)
     }

@@ -200,6 +200,6 @@ async fn a_cancelled_search_ends() {
     drop(guard);
     let started = Instant::now();
     let ended = searching.await.unwrap();
-    assert_eq!(ended, Err(ToolError::Failed("the search was given up".to_owned())));
+    assert_eq!(ended, Err(ToolError::Failed("the search was cancelled".to_owned())));
     assert!(started.elapsed() < Duration::from_secs(5));
 }

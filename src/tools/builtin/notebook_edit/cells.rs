@@ -111,7 +111,7 @@ impl<'a> Notebook<'a> {
     ) -> Result<String, ToolError> {
         let Some(cell) = self.cells.get(place) else { return Ok(self.text.to_owned()) };
         let mut fields: Map<String, Value> = serde_json::from_str(cell.raw)
-            .map_err(|error| ToolError::Failed(format!("the cell cannot be read: {error}")))?;
+            .map_err(|error| ToolError::Failed(format!("the cell cannot be parsed: {error}")))?;
         if let Some(kind) = kind {
             fields.insert("cell_type".to_owned(), json!(kind));
         }

@@ -18,26 +18,27 @@ pub(super) use show::shown;
 #[derive(Debug)]
 pub(super) struct NotebookEdit;
 
-/// What to do to which cell.
+/// A change of one cell.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
     /// The notebook's path, in the workspace.
     notebook_path: String,
-    /// The id of the cell, as Read shows it. A new cell is put behind it, or at the top without.
+    /// The ID of the cell, as Read shows it. A new cell is inserted after it, or at the top if it
+    /// is absent.
     #[serde(default)]
     cell_id: Option<String>,
-    /// The source of the cell; of no use to delete one.
+    /// The source of the cell; ignored when a cell is deleted.
     new_source: String,
-    /// What the cell is; when absent it stays what it is.
+    /// The type of the cell. If absent, the type does not change.
     #[serde(default)]
     cell_type: Option<CellType>,
-    /// What to do.
+    /// The operation.
     #[serde(default)]
     edit_mode: EditMode,
 }
 
-/// What a cell is.
+/// The type of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum CellType {
@@ -58,9 +59,9 @@ enum EditMode {
 impl TypedTool for NotebookEdit {
     const NAME: &'static str = "NotebookEdit";
     const DESCRIPTION: &'static str = "Changes one cell of a Jupyter notebook in the workspace: \
-        replaces its source, inserts a new cell behind it, or deletes it. Read the notebook first, \
-        which shows the ids of its cells. Outputs of a code cell that is replaced are cleared. \
-        Nothing is run.";
+        replaces its source, inserts a new cell after it, or deletes it. Read the notebook first \
+        to get the IDs of its cells. The outputs of a replaced code cell are removed. No code is \
+        executed.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Fast;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
@@ -69,7 +70,8 @@ impl TypedTool for NotebookEdit {
     async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
         let path = input.notebook_path.as_str();
         if !is_notebook(path) {
-            let text = format!("{path} is not a notebook, whose name ends in .ipynb; use Edit");
+            let text =
+                format!("{path} is not a notebook: its name does not end with .ipynb; use Edit");
             return Err(ToolError::Invalid(text));
         }
         let current = Current::find_seen(context, path).await?;
@@ -97,7 +99,7 @@ fn edited(text: &str, input: &Input, call: &str) -> Result<(String, String), Too
     let Input { cell_id, new_source: source, cell_type, edit_mode, .. } = input;
     let invalid = |text: &str| ToolError::Invalid(text.to_owned());
     let notebook = Notebook::read(text)
-        .map_err(|cause| ToolError::Failed(format!("this is not a notebook: {cause}")))?;
+        .map_err(|cause| ToolError::Failed(format!("the file is not a notebook: {cause}")))?;
     let place = cell_id
         .as_ref()
         .map(|id| {

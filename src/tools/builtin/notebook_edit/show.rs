@@ -22,7 +22,7 @@ pub(in crate::tools::builtin) fn shown(text: &str) -> Option<String> {
         let printed: String = fields.outputs.iter().filter_map(printed).collect();
         if !printed.is_empty() {
             let part: String = printed.chars().take(MAX_OUTPUT).collect();
-            let cut = if part.len() < printed.len() { "\n[cut here]" } else { "" };
+            let cut = if part.len() < printed.len() { "\n[truncated]" } else { "" };
             let _ = writeln!(shown, "<output>\n{}{cut}\n</output>", part.trim_end());
         }
     }

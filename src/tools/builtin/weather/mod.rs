@@ -93,7 +93,7 @@ impl OpenMeteo {
         let query = [("name", location::first_part(name)), ("count", "20"), ("language", "en")];
         let answer: Answer = self.get(&self.geocoding, &query).await?;
         location::choose(name, answer.results)
-            .ok_or_else(|| ToolError::Failed(format!("no place called {name:?} is known")))
+            .ok_or_else(|| ToolError::Failed(format!("no location named {name:?} is known")))
     }
 
     /// Requests the current weather at a location.
@@ -130,13 +130,13 @@ impl OpenMeteo {
         while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
             body.extend_from_slice(&chunk);
             if body.len() > MAX_ANSWER {
-                let why = "the weather service gave an answer without end";
+                let why = "the response of the weather service is too long";
                 return Err(ToolError::Failed(why.to_owned()));
             }
         }
         serde_json::from_slice(&body).map_err(|error| {
             tracing::warn!(%error, "response of the weather service could not be parsed");
-            ToolError::Failed("the weather service gave an answer that cannot be read".to_owned())
+            ToolError::Failed("the response of the weather service cannot be parsed".to_owned())
         })
     }
 }

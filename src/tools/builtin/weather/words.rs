@@ -32,6 +32,6 @@ pub(crate) const fn words(code: u8) -> &'static str {
         95 => "thunderstorm",
         96 => "thunderstorm with light hail",
         99 => "thunderstorm with heavy hail",
-        _ => "weather of an unknown kind",
+        _ => "unknown weather",
     }
 }

@@ -92,7 +92,7 @@ fn failed(error: &NoPage) -> ToolError {
         | NoPage::Body(BadBody::Broken(_)) => ToolError::Network(error_text("fetch failed")),
         NoPage::Slow => {
             let seconds = PAGE_TIMEOUT.as_secs();
-            ToolError::Timeout(error_text(&format!("the page did not come within {seconds} s")))
+            ToolError::Timeout(error_text(&format!("the page was not received within {seconds} s")))
         }
         NoPage::Status(status) => {
             ToolError::Failed(error_text(&format!("the page answered with status {status}")))

@@ -46,7 +46,7 @@ fn name(content_type: Option<&str>) -> Option<String> {
 pub(super) fn text(content_type: Option<&str>, body: &[u8], url: &Url) -> Result<String, NoText> {
     let kind = match name(content_type) {
         Some(name) if !name.is_empty() => kind(&name).ok_or_else(|| NoText(shown(&name)))?,
-        Some(_) | None => guessed(body).ok_or_else(|| NoText("not told".to_owned()))?,
+        Some(_) | None => guessed(body).ok_or_else(|| NoText("unknown".to_owned()))?,
     };
     let text = decoded(content_type, body, kind);
     if kind == Kind::Text {
@@ -141,7 +141,7 @@ mod tests {
         ] {
             assert_eq!(read(content_type, b"%"), Err(format!("its type is {named}{rest}")));
         }
-        assert_eq!(read(None, b"\x89PNG\0"), Err(format!("its type is not told{rest}")));
+        assert_eq!(read(None, b"\x89PNG\0"), Err(format!("its type is unknown{rest}")));
     }
 
     #[test]

@@ -37,7 +37,7 @@ async fn an_outline_has_the_titles_of_all_lessons_and_the_link_of_the_course() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_error_for_an_unknown_course_lists_the_existing_courses() {
     let inputs = [json!({ "course_name": "Cooking for two" })];
-    let expected = "Error: there is no course like \"Cooking for two\"; there are \"Building \
+    let expected = "Error: no course matches \"Cooking for two\"; the courses are \"Building \
                     Towards Computer Use\", \"MCP: Apps with Context\"";
     for (tool, input) in [
         ("get_course_outline", inputs[0].clone()),
@@ -46,8 +46,7 @@ async fn the_error_for_an_unknown_course_lists_the_existing_courses() {
         assert_eq!(run_script(start(script(tool, &[input])).await, 1).await, [expected]);
     }
     let app = TestApp::start(script("get_course_outline", &inputs)).await;
-    let expected =
-        "Error: there is no course like \"Cooking for two\": there are no courses at all";
+    let expected = "Error: no course matches \"Cooking for two\": there are no courses";
     assert_eq!(run_script(app, 1).await, [expected]);
 }
 
@@ -65,7 +64,7 @@ async fn an_invalid_input_is_refused_with_the_reason() {
     let invalid = "Error: invalid input for search_course_content:";
     let expected = [
         "Error: the query is empty".to_owned(),
-        "Error: the query is longer than 1,000 letters".to_owned(),
+        "Error: the query is longer than 1,000 characters".to_owned(),
         "Error: the name of the course is empty".to_owned(),
         format!("{invalid} \"4\" is not of types \"null\", \"integer\" at /lesson_number"),
         format!("{invalid} Additional properties are not allowed ('limit' was unexpected)"),

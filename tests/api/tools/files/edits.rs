@@ -56,7 +56,7 @@ async fn an_edit_that_does_not_match_changes_nothing() {
             ),
             failure("old_string and new_string are the same"),
             failure("old_string is empty, and the file is not"),
-            failure("b.txt: there is no such file; to make it, give an empty old_string"),
+            failure("b.txt: there is no such file; to create it, use an empty old_string"),
         ]
     );
     assert_eq!(fs::read_to_string(app.folder.path().join("a.txt")).unwrap(), content);
@@ -160,8 +160,8 @@ async fn bytes_outside_of_an_edit_do_not_change() {
     let shown = "     1→caf\u{fffd}\n[some bytes are neither UTF-8 nor UTF-16; they are shown as \
                  \u{fffd}]";
     assert_eq!(results[4], success(shown));
-    let refused = "latin is neither UTF-8 nor UTF-16, and cannot be edited without damage; write \
-                   it as a whole if that is what you want";
+    let refused = "latin is neither UTF-8 nor UTF-16, and an edit would damage it; to replace it, \
+                   write the whole file";
     assert_eq!(results[5], failure(refused));
     let bytes = |name: &str| fs::read(app.folder.path().join(name)).unwrap();
     assert_eq!(bytes("mixed"), mixed("2").into_bytes());

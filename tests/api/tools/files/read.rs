@@ -36,7 +36,7 @@ async fn files_that_are_not_text_are_refused_and_an_empty_file_is_reported_as_em
         [
             success("The file empty exists and is empty."),
             failure("binary is not a text file"),
-            failure("picture.PNG is not a text; pictures are not shown"),
+            failure("picture.PNG is not a text file; images are not shown"),
             failure("nowhere: there is no such file or folder"),
         ]
     );

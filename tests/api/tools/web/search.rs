@@ -124,7 +124,7 @@ async fn allowed_and_blocked_domains_include_their_subdomains() {
         ("WebSearch", json!({ "query": "a", "allowed_domains": ["https://docs.rs"] })),
     ];
     let refused =
-        r#"<tool_use_error>"https://docs.rs" is no domain, such as docs.rs</tool_use_error>"#;
+        r#"<tool_use_error>"https://docs.rs" is not a domain such as docs.rs</tool_use_error>"#;
     let narrowed = "a site:example.com OR site:docs.rs -site:old.example.com";
     assert_eq!(
         search(SearchProvider::Searxng(url), &searches).await,
@@ -165,11 +165,11 @@ async fn a_search_that_fails_is_an_error_result_with_the_reason() {
     let failure = |text: &str| {
         (true, format!("<tool_use_error>Error calling tool (WebSearch): {text}</tool_use_error>"))
     };
-    let query = "Error: web_search: the query has to have 1 to 400 bytes, with its domains";
+    let query = "Error: web_search: the query must have 1 to 400 bytes, including its domains";
     assert_eq!(
         search(SearchProvider::Searxng(url.clone()), &searches).await,
         [
-            failure("the search service gave an answer that cannot be read"),
+            failure("the response of the search service cannot be parsed"),
             (true, query.to_owned()),
             (true, query.to_owned()),
         ]

@@ -17,7 +17,7 @@ pub(in crate::tools::builtin) struct Domains {
 /// The reason why a list of domains is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(in crate::tools::builtin) enum BadDomains {
-    #[error("{0:?} is no domain, such as docs.rs")]
+    #[error("{0:?} is not a domain such as docs.rs")]
     Domain(String),
     #[error("there are more than {MAX_DOMAINS} domains")]
     Many,

@@ -133,13 +133,13 @@ impl Search {
 /// The reason why a search failed, in terms for the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(in crate::tools::builtin) enum Failure {
-    #[error("the query has to have 1 to {MAX_QUERY} bytes, with its domains")]
+    #[error("the query must have 1 to {MAX_QUERY} bytes, including its domains")]
     Query,
     #[error("fetch failed")]
     Unreachable,
     #[error("the search service answered with status {0}")]
     Status(u16),
-    #[error("the search service gave an answer that cannot be read")]
+    #[error("the response of the search service cannot be parsed")]
     Unreadable,
 }
 
