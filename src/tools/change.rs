@@ -35,7 +35,7 @@ pub(super) async fn apply(context: &ToolContext, change: FileChange) -> Result<O
             }
         }
         if is_late {
-            let text = format!("{path} was changed by somebody else just now; read it again");
+            let text = format!("{path} has just been changed by another process; read it again");
             return Err(ToolError::Failed(text));
         }
         Ok(Output::from(result).with(Note::Seen { path, hash: hash(&content) }))
@@ -82,7 +82,7 @@ pub(super) async fn diff(context: &ToolContext, change: FileChange) -> Option<St
         let mut text = diff.unified_diff().context_radius(3).header(old_name, &path).to_string();
         if text.len() > MAX_DIFF {
             text.truncate(text.floor_char_boundary(MAX_DIFF));
-            text.push_str("\n[cut here: the diff is longer]");
+            text.push_str("\n[truncated: the diff is longer]");
         }
         Ok(text)
     };
@@ -111,7 +111,7 @@ mod tests {
         };
         fs::write(&file, "theirs").unwrap();
         let refused = apply(&context, planned(b"old")).await.unwrap_err().to_string();
-        assert!(refused.contains("a.txt was changed by somebody else"), "{refused}");
+        assert!(refused.contains("a.txt has just been changed by another process"), "{refused}");
         assert_eq!(fs::read(&file).unwrap(), b"theirs");
         assert_eq!(apply(&context, planned(b"theirs")).await.unwrap().text, "Changed.");
         assert_eq!(fs::read(&file).unwrap(), b"new");

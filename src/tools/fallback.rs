@@ -138,7 +138,7 @@ impl Registry {
             .map(|simpler| format!(", then use {simpler} if it was not"))
             .unwrap_or_default();
         ToolError::Timeout(format!(
-            "{timeout}; the change may have been made all the same: read the file again{then}"
+            "{timeout}; the change may have been made nevertheless: read the file again{then}"
         ))
     }
 }

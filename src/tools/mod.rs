@@ -193,7 +193,7 @@ impl Output {
     pub fn json<T: Serialize>(value: &T) -> Result<Self, ToolError> {
         serde_json::to_string(value)
             .map(Self::from)
-            .map_err(|error| ToolError::Failed(format!("the result cannot be written: {error}")))
+            .map_err(|error| ToolError::Failed(format!("the result cannot be serialized: {error}")))
     }
 
     /// Adds a note.

@@ -39,7 +39,7 @@ impl ToolContext {
         prompt: String,
         max_tokens: u32,
     ) -> Result<String, ToolError> {
-        let unavailable = || ToolError::Failed("there is no model to ask here".to_owned());
+        let unavailable = || ToolError::Failed("the call has no access to a model".to_owned());
         let Some(model) = &self.model.0 else { return Err(unavailable()) };
         let tool_use_id = self.tool_use_id.clone();
         let system = system.map(str::to_owned);

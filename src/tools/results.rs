@@ -34,7 +34,7 @@ pub(super) async fn presentable(context: &ToolContext, text: String) -> String {
 fn truncate(mut text: String, stored: Option<&str>) -> String {
     let total = text.len();
     text.truncate(text.floor_char_boundary(MAX_RESULT));
-    let _ = write!(text, "\n[cut here: the whole result has {total} bytes");
+    let _ = write!(text, "\n[truncated: the whole result has {total} bytes");
     if let Some(path) = stored {
         let _ = write!(text, " and is in the file {path}");
     }

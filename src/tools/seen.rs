@@ -40,7 +40,8 @@ impl SeenFiles {
                 found.await.map_err(|error| {
                     tracing::warn!(%error, "files read by the model could not be listed");
                     ToolError::Failed(
-                        "it is not known now whether the file was read; try again".to_owned(),
+                        "the service cannot determine now whether the file was read; try again"
+                            .to_owned(),
                     )
                 })
             }

@@ -29,17 +29,17 @@ struct Witness {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Effect {
-    /// Milliseconds before the trace is left.
+    /// Milliseconds before the trace is written.
     #[serde(default)]
     before_ms: u64,
-    /// Milliseconds after it.
+    /// Milliseconds after the trace is written.
     #[serde(default)]
     after_ms: u64,
 }
 
 impl TypedTool for Witness {
     const NAME: &'static str = "witness";
-    const DESCRIPTION: &'static str = "Leaves a trace of the call.";
+    const DESCRIPTION: &'static str = "Appends the call to the trace file.";
     const CLASS: ToolClass = ToolClass::Effect;
     const TIMING: ToolTiming = ToolTiming::Variable;
     type Input = Effect;
@@ -73,13 +73,13 @@ struct Pace {
 
 impl TypedTool for Dawdle {
     const NAME: &'static str = "dawdle";
-    const DESCRIPTION: &'static str = "Takes its time and changes nothing.";
+    const DESCRIPTION: &'static str = "Waits and changes nothing.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Variable;
     type Input = Pace;
 
     async fn run(&self, _context: &ToolContext, input: Pace) -> Result<Output, ToolError> {
         sleep(Duration::from_millis(input.ms)).await;
-        Ok(format!("{} ms went by.", input.ms).into())
+        Ok(format!("Waited {} ms.", input.ms).into())
     }
 }

@@ -8,7 +8,7 @@ use crate::http::resources::Page;
 use crate::http::state::Api;
 use crate::tools::CatalogEntry;
 
-/// One tool of the catalogue.
+/// A tool of the catalog.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct ToolResource {
     #[serde(flatten)]

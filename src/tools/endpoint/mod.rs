@@ -46,7 +46,7 @@ impl Endpoint {
                 tool.name = self.name,
                 "endpoint refused: the URL of the tool {refused}"
             );
-            ToolError::Failed("the endpoint cannot be asked".to_owned())
+            ToolError::Failed("no request was sent: the endpoint is not allowed".to_owned())
         })?;
         // Unique per call, and the same when the call is repeated after a crash.
         let key = format!("{}.{}", context.claim.run_id, context.tool_use_id);
@@ -82,7 +82,7 @@ impl Endpoint {
             return Err(ToolError::Failed(text.trim_end().to_owned()));
         }
         if !is_text {
-            let text = "the endpoint answered with something else than JSON or text";
+            let text = "the endpoint answered with a body that is neither JSON nor text";
             return Err(ToolError::Failed(text.to_owned()));
         }
         if text.trim().is_empty() {

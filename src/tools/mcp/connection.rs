@@ -48,9 +48,9 @@ pub(super) enum ConnectionError {
     Http(#[from] reqwest::Error),
     #[error("{}", why_not_begun(.0))]
     Begin(#[from] Box<ClientInitializeError>),
-    #[error("it speaks a version of the protocol that is not known: {}", bounded(.0))]
+    #[error("its protocol version is not supported: {}", bounded(.0))]
     Version(String),
-    #[error("it does not list its tools: {}", bounded(&.0.to_string()))]
+    #[error("its tools cannot be listed: {}", bounded(&.0.to_string()))]
     List(ServiceError),
     #[error("it does not answer")]
     Silent(#[from] Elapsed),

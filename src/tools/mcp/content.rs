@@ -32,18 +32,18 @@ fn add(text: &mut String, block: &ContentBlock) {
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 left_out(text, uri, mime_type.as_deref().unwrap_or("unknown type"), blob);
             }
-            _ => text.push_str("[a resource of an unknown kind is left out]"),
+            _ => text.push_str("[a resource of an unknown type was omitted]"),
         },
         ContentBlock::ResourceLink(link) => {
             let _ = write!(text, "[resource {}: {}]", link.uri, link.name);
         }
-        _ => text.push_str("[content of an unknown kind is left out]"),
+        _ => text.push_str("[content of an unknown type was omitted]"),
     }
 }
 
 fn left_out(text: &mut String, what: &str, mime_type: &str, base64: &str) {
     let size = base64.len() / 4 * 3;
-    let _ = write!(text, "[{what} of {mime_type}, about {size} bytes, is left out]");
+    let _ = write!(text, "[{what} of {mime_type}, about {size} bytes, was omitted]");
 }
 
 #[cfg(test)]
@@ -66,12 +66,9 @@ mod tests {
             { "type": "resource", "resource": { "uri": "a://c", "blob": "AAAA" } },
             { "type": "resource_link", "uri": "a://d", "name": "three" },
         ]);
-        let expected = "one\n\
-             [image of image/png, about 6 bytes, is left out]\n\
-             [recording of audio/wav, about 3 bytes, is left out]\n\
-             [resource a://b]\ntwo\n\
-             [a://c of unknown type, about 3 bytes, is left out]\n\
-             [resource a://d: three]";
+        let expected = "one\n[image of image/png, about 6 bytes, was omitted]\n[recording of \
+             audio/wav, about 3 bytes, was omitted]\n[resource a://b]\ntwo\n[a://c of unknown \
+             type, about 3 bytes, was omitted]\n[resource a://d: three]";
         assert_eq!(text(json!({ "content": content })), expected);
     }
 

@@ -78,23 +78,23 @@ impl ServerCallFailure {
     pub(super) fn to_tool_error(&self, server: &str, tool: &str) -> ToolError {
         match self {
             Self::NotConnected => {
-                ToolError::Network(format!("the tool server {server} cannot be reached now"))
+                ToolError::Network(format!("the tool server {server} is unreachable"))
             }
             Self::CircuitOpen(seconds) => ToolError::Network(format!(
-                "the tool server {server} failed too often and is left alone for {seconds} s"
+                "the tool server {server} failed too often and gets no calls for {seconds} s"
             )),
             Self::TimedOut(after) => {
                 ToolError::Timeout(format!("{tool} timed out after {} s", after.as_secs()))
             }
             Self::NoResponse => ToolError::NoResponse(format!(
-                "no response received from the tool server {server}; the call may have happened \
-                 all the same"
+                "no response received from the tool server {server}; the call may have been \
+                 executed"
             )),
             Self::Refused { code, message } => {
                 ToolError::Failed(format!("MCP error {code}: {message}"))
             }
             Self::InputRequired => ToolError::Failed(format!(
-                "the tool server {server} asks for something in return, which nobody gives it here"
+                "the tool server {server} requests input from the client, which is not supported"
             )),
         }
     }
@@ -113,13 +113,13 @@ fn is_unreachable(error: &DynamicTransportError) -> bool {
 /// Returns the innermost cause of a failed handshake, without the type names of the outer errors.
 pub(super) fn why_not_begun(error: &ClientInitializeError) -> String {
     let ClientInitializeError::TransportError { error, .. } = error else {
-        return bounded(&format!("it does not begin as the protocol wants it: {error}"));
+        return bounded(&format!("its handshake is not valid: {error}"));
     };
     let mut cause: &(dyn Error + 'static) = error.error.as_ref();
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    bounded(&format!("it does not take what it is sent: {cause}"))
+    bounded(&format!("it does not accept messages: {cause}"))
 }
 
 /// Truncates a text from a server for the log and escapes its invisible characters.

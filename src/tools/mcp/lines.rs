@@ -53,7 +53,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
     ) -> Poll<io::Result<()>> {
         // Bytes of an earlier read have already been passed on.
         if self.length > MAX_MESSAGE {
-            return Poll::Ready(Err(io::Error::other("a message has no end")));
+            return Poll::Ready(Err(io::Error::other("a message is too long")));
         }
         if self.count > MAX_LINES {
             return Poll::Ready(Err(io::Error::other("there are too many lines")));
@@ -80,7 +80,7 @@ mod tests {
         let line = || [vec![b'x'; MAX_MESSAGE - 1], vec![b'\n']].concat();
         assert_eq!(read([line(), line()].concat()).await.unwrap(), 2 * MAX_MESSAGE);
         let error = read(vec![b'x'; 2 * MAX_MESSAGE]).await.unwrap_err();
-        assert_eq!(error.to_string(), "a message has no end");
+        assert_eq!(error.to_string(), "a message is too long");
     }
 
     #[tokio::test]

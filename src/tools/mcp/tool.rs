@@ -46,7 +46,7 @@ impl ServedTool {
 
     async fn ask(&self, input: &RawValue) -> Result<Output, ToolError> {
         let arguments = serde_json::from_str(input.get())
-            .map_err(|error| ToolError::Invalid(format!("the input is no object: {error}")))?;
+            .map_err(|error| ToolError::Invalid(format!("the input is not an object: {error}")))?;
         let (server, timeout) = (&self.server, self.server.settings().timeout);
         match server.ask(&self.own_name, arguments, timeout).await {
             Ok(result) if result.is_error == Some(true) => Err(ToolError::Failed(text_of(&result))),

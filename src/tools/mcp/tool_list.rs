@@ -30,12 +30,12 @@ pub(super) fn usable_tools(server: &Arc<Server>, listed: Vec<ListedTool>) -> Vec
             tracing::warn!(mcp.server = %settings.name, tool.name = %own, "tool omitted: {why}");
         };
         if tools.len() == MAX_TOOLS {
-            refuse("the server has too many");
+            refuse("the server has too many tools");
             break;
         }
         match served(server, tool) {
             Ok(tool) if names.insert(tool.name().to_owned()) => tools.push(tool),
-            Ok(_) => refuse("another has the same name"),
+            Ok(_) => refuse("another tool has the same name"),
             Err(why) => refuse(&why),
         }
     }
@@ -45,7 +45,8 @@ pub(super) fn usable_tools(server: &Arc<Server>, listed: Vec<ListedTool>) -> Vec
         .flatten()
         .find(|own| !tools.iter().any(|tool: &Arc<ServedTool>| tool.own_name() == own.as_str()))
     {
-        tracing::warn!(mcp.server = %settings.name, tool.name = %missing, "listed tool missing");
+        tracing::warn!(mcp.server = %settings.name, tool.name = %missing, "configured tool not \
+            offered by the server");
     }
     // The order of the server's list can vary.
     tools.sort_by(|one, other| one.name().cmp(other.name()));

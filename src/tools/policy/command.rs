@@ -22,7 +22,8 @@ impl CommandPattern {
     pub(super) fn new(pattern: &str) -> Result<Self, &'static str> {
         let (text, has_colon) = pattern.strip_suffix(":*").map_or((pattern, false), |t| (t, true));
         let mut words = plain_words(text, |c| c == '*').ok_or(
-            "is not of plain words: a rule names a command by letters, digits, `-_./,:@%+=` and `*`",
+            "does not consist of plain words: only letters, digits, `-_./,:@%+=` and `*` are \
+                allowed",
         )?;
         let has_star = words.last() == Some(&"*");
         if has_star {

@@ -11,10 +11,10 @@ pub(super) struct DomainPattern(String);
 
 impl DomainPattern {
     pub(super) fn new(domain: &str) -> Result<Self, &'static str> {
-        let url = Url::parse(&format!("https://{domain}/")).map_err(|_| "names no domain")?;
+        let url = Url::parse(&format!("https://{domain}/")).map_err(|_| "has no domain")?;
         let is_whole = url.host_str().is_some_and(|host| host.eq_ignore_ascii_case(domain));
         if !is_whole || url.domain().is_none() || domain.contains('*') {
-            return Err("names no domain");
+            return Err("has no domain");
         }
         Ok(Self(domain.to_ascii_lowercase()))
     }
@@ -110,7 +110,7 @@ mod tests {
     fn invalid_domains_are_rejected() {
         for text in ["", "*.docs.rs", "docs.rs/a", "docs.rs:443", "me@docs.rs", "127.0.0.1", "a b"]
         {
-            assert_eq!(DomainPattern::new(text), Err("names no domain"), "{text}");
+            assert_eq!(DomainPattern::new(text), Err("has no domain"), "{text}");
         }
     }
 }

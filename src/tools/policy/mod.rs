@@ -93,7 +93,7 @@ impl Policy {
         match self.mode {
             PermissionMode::Plan if call.name == EXIT_PLAN_MODE => Verdict {
                 permission: Permission::Ask,
-                reason: Some("the model has made a plan and asks to begin".to_owned()),
+                reason: Some("the model has made a plan and requests its approval".to_owned()),
                 is_by_mode: false,
             },
             PermissionMode::Plan if class != ToolClass::Pure => self.by_mode(call, class),
@@ -118,7 +118,7 @@ impl Policy {
         if !is_open || self.mode == PermissionMode::Bypass || is_told() {
             return verdict;
         }
-        let reason = "nobody but the model has named this address".to_owned();
+        let reason = "only the model has named this URL".to_owned();
         Verdict { permission: Permission::Ask, reason: Some(reason), is_by_mode: true }
     }
 
@@ -141,8 +141,8 @@ impl Policy {
 
 fn plan_first(tool: &str) -> String {
     format!(
-        "Plan mode is on: {tool} changes things, and nothing may change before a plan is \
-         approved. Look around with tools that only read, then call {EXIT_PLAN_MODE} with your plan."
+        "Plan mode is on: {tool} can have side effects, which are not allowed before a plan is \
+         approved. Use only tools that read, then call {EXIT_PLAN_MODE} with your plan."
     )
 }
 

@@ -34,7 +34,7 @@ impl PathPattern {
         if relative.starts_with('/') {
             return Err("is absolute: paths are relative to the workspace");
         }
-        let parts = plain_parts(relative).ok_or("has `..`: it would lead out of itself")?;
+        let parts = plain_parts(relative).ok_or("has a `..` component")?;
         let lowercase = parts.iter().map(|part| Part::new(&part.to_lowercase())).collect();
         let parts = parts.into_iter().map(Part::new).collect();
         Ok(Self { parts, lowercase, roots })

@@ -234,7 +234,7 @@ fn validate_text(pattern: &str) -> Result<(), &'static str> {
         return Err("is longer than 1000 bytes");
     }
     if has_hidden(pattern) {
-        return Err("has a character that does not show");
+        return Err("has an invisible character");
     }
     Ok(())
 }

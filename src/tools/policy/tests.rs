@@ -131,8 +131,8 @@ fn each_mode_allows_its_tool_classes() {
 fn plan_mode_tells_the_model_to_submit_a_plan() {
     let policy = policy(&OperatorPolicy::default(), &[], PermissionMode::Plan);
     let verdict = policy.evaluate(&call("Write", "{}"), ToolClass::Checkable);
-    let reason = "Plan mode is on: Write changes things, and nothing may change before a plan is \
-        approved. Look around with tools that only read, then call ExitPlanMode with your plan.";
+    let reason = "Plan mode is on: Write can have side effects, which are not allowed before a \
+        plan is approved. Use only tools that read, then call ExitPlanMode with your plan.";
     assert_eq!(
         verdict,
         Verdict { permission: Permission::Deny, reason: Some(reason.into()), is_by_mode: true }
@@ -170,8 +170,8 @@ fn an_error_names_the_invalid_rule() {
     );
     assert_eq!(
         bad(json!({ "tool": "Bash", "decision": "deny", "input": { "command": "a | b" } })),
-        "rule 1, for \"Bash\": command is not of plain words: a rule names a command by letters, \
-         digits, `-_./,:@%+=` and `*`"
+        "rule 1, for \"Bash\": command does not consist of plain words: only letters, digits, \
+         `-_./,:@%+=` and `*` are allowed"
     );
     assert_eq!(
         bad(json!({ "tool": "Read", "decision": "allow", "input": { "file_path": "/etc/*" } })),
@@ -179,7 +179,7 @@ fn an_error_names_the_invalid_rule() {
     );
     assert_eq!(
         bad(json!({ "tool": "x", "decision": "allow", "input": { "a": "b\u{200b}" } })),
-        "rule 1, for \"x\": a has a character that does not show"
+        "rule 1, for \"x\": a has an invisible character"
     );
 }
 

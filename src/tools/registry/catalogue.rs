@@ -11,23 +11,23 @@ use super::Registry;
 use super::entry::Entry;
 use crate::domain::tool::{ToolClass, ToolTiming};
 
-/// One tool of the catalogue.
+/// A tool of the catalog.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct CatalogEntry {
     /// The name that the model uses.
     pub name: String,
-    /// When to use it.
+    /// The description that the model reads: the purpose of the tool, its result and its limits.
     pub description: String,
     /// The JSON Schema of its input.
     #[schema(value_type = Object)]
     pub input_schema: Value,
-    /// What it may do to the world.
+    /// The class of side effects that a call may have.
     pub class: ToolClass,
-    /// How long it usually takes.
+    /// The usual duration of a call.
     pub timing: ToolTiming,
-    /// How long a call may take, in milliseconds, unless its input says otherwise.
+    /// The maximum duration of a call in milliseconds, unless its input sets another.
     pub deadline_ms: u64,
-    /// Whether calls of it may run beside others of their round.
+    /// True if a call may run concurrently with other calls of the same round.
     pub parallel: bool,
 }
 

@@ -20,7 +20,7 @@ use crate::tools::{FileChange, Output, Tool, ToolContext, ToolError, check_defin
 const MAX_PROBLEM: usize = 500;
 
 /// The message for an input that is too expensive to validate.
-const TOO_MUCH: &str = "takes too much work to be checked against the schema";
+const TOO_MUCH: &str = "is too expensive to validate against the schema";
 
 /// A tool with its compiled schema and serialized definition.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Entry {
             Ok(Ok(result)) => result,
             Ok(Err(_panic)) => {
                 tracing::error!(tool.name = name, "tool panicked");
-                Err(ToolError::Failed(format!("{name} stopped because of a defect of its own")))
+                Err(ToolError::Failed(format!("{name} stopped because of an internal error")))
             }
             Err(_elapsed) => {
                 // Stops work that continues on another thread.

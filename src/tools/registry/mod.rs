@@ -31,7 +31,7 @@ pub enum BadTool {
     #[error("the tool name {0:?} is not 1 to 64 of a-z, A-Z, 0-9, _ and -")]
     Name(String),
     /// Two tools have the same name.
-    #[error("there are two tools of the name {0}")]
+    #[error("two tools have the name {0}")]
     Repeated(String),
     /// The input schema is not valid.
     #[error("the input schema of {name} is not usable: {cause}")]
@@ -108,7 +108,7 @@ impl Registry {
 
     /// Returns the validation errors of an input: JSON pointer and message.
     pub fn input_problems(&self, name: &str, input: &RawValue) -> Vec<(String, String)> {
-        let unknown = || vec![(String::new(), format!("there is no {name}"))];
+        let unknown = || vec![(String::new(), format!("there is no tool {name}"))];
         self.entry(name).map_or_else(unknown, |entry| entry.problems(input))
     }
 

@@ -159,7 +159,7 @@ async fn an_optional_field_gets_its_default_and_a_struct_arrives_as_json() {
 
 #[tokio::test]
 async fn a_panic_is_an_error_result() {
-    let expected = "Error: misbehave stopped because of a defect of its own";
+    let expected = "Error: misbehave stopped because of an internal error";
     assert_eq!(call("misbehave", json!({ "manner": "panic" })).await, error(expected));
 }
 
@@ -186,7 +186,7 @@ async fn a_long_result_is_truncated_and_saved_whole_in_a_file() {
     let (shown, note) = text.split_once('\n').unwrap();
     assert_eq!(shown, "ü".repeat(MAX_RESULT / 2));
     let path = note
-        .strip_prefix("[cut here: the whole result has 204800 bytes and is in the file ")
+        .strip_prefix("[truncated: the whole result has 204800 bytes and is in the file ")
         .and_then(|rest| rest.strip_suffix(']'))
         .unwrap();
     assert_eq!(context.workspace.read(path).unwrap(), "ü".repeat(MAX_RESULT).as_bytes());

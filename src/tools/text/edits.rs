@@ -68,8 +68,8 @@ pub(in crate::tools) fn apply(text: &str, edit: &Edit) -> Result<String, ToolErr
     if found.len() > 1 && !edit.replace_all {
         let times = found.len();
         return Err(ToolError::Invalid(format!(
-            "old_string occurs {times} times in the file: give more of the text around the one to \
-             replace, or set replace_all"
+            "old_string occurs {times} times in the file: include more of the surrounding text, or \
+             set replace_all"
         )));
     }
     // Many short matches with a long replacement could exhaust memory.

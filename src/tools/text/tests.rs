@@ -33,8 +33,8 @@ fn an_edit_that_does_not_apply_is_refused() {
     assert_eq!(
         apply("b b b", &edit("b", "x")),
         invalid(
-            "old_string occurs 3 times in the file: give more of the text around the one to \
-             replace, or set replace_all"
+            "old_string occurs 3 times in the file: include more of the surrounding text, or set \
+             replace_all"
         )
     );
 }

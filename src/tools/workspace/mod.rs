@@ -259,7 +259,7 @@ fn put(
     let permissions = match folder.symlink_metadata(name) {
         Ok(old) if old.is_dir() => return Err(ErrorKind::IsADirectory.into()),
         Ok(old) if old.is_symlink() => {
-            return Err(io::Error::other("it is a link; write to the file that it leads to"));
+            return Err(io::Error::other("it is a symbolic link; write to its target"));
         }
         Ok(old) if old.is_file() => Some(old.permissions()),
         Ok(_) => return Err(io::Error::other("not a regular file")),
@@ -276,7 +276,7 @@ fn put(
         file.sync_all()?;
         faults::point_blocking(Point::FileWritten);
         if !may_finish() {
-            return Err(io::Error::other("the call was given up before the file was in place"));
+            return Err(io::Error::other("the call was stopped before the file was written"));
         }
         if is_new {
             rename_new(folder, &temporary, name)
@@ -294,7 +294,10 @@ fn put(
 /// Renames a temporary file to a name that must not exist.
 fn rename_new(folder: &Dir, draft: &str, name: &Path) -> io::Result<()> {
     match renameat_with(folder, draft, folder, name, RenameFlags::NOREPLACE) {
-        Err(Errno::EXIST) => Err(io::Error::other("somebody else has just made it; read it first")),
+        Err(Errno::EXIST) => Err(io::Error::other(
+            "another process has just created it; read it \
+            first",
+        )),
         // Some file systems do not support `RENAME_NOREPLACE`.
         Err(Errno::INVAL | Errno::NOSYS) => folder.rename(draft, folder, name),
         named => Ok(named?),

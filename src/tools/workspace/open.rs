@@ -66,7 +66,7 @@ fn step(folder: &Dir, name: &OsStr, way: &Path) -> io::Result<Dir> {
     openat(folder, name, flags, Mode::empty()).map(Dir::from).map_err(|error| {
         let is_link = folder.symlink_metadata(name).is_ok_and(|found| found.is_symlink());
         if is_link {
-            io::Error::other(format!("{} is a link", way.display()))
+            io::Error::other(format!("{} is a symbolic link", way.display()))
         } else {
             error.into()
         }

@@ -16,7 +16,7 @@ pub const ALIAS: &str = "/workspace";
 /// `..` removes the preceding name. It is not resolved through symbolic links.
 pub(super) fn beneath(root: &Path, path: &str) -> Result<PathBuf, ToolError> {
     if path.contains('\0') {
-        return Err(ToolError::Invalid("a path has no NUL".to_owned()));
+        return Err(ToolError::Invalid("the path has a NUL character".to_owned()));
     }
     let outside = || failed(path, ErrorKind::PermissionDenied.into());
     let given = Path::new(path);

@@ -22,7 +22,7 @@ impl Workspace {
         draft: &Draft,
     ) -> Result<String, ToolError> {
         if text.len() > MAX_FILE {
-            return Err(ToolError::Failed("the result is too large to be kept".to_owned()));
+            return Err(ToolError::Failed("the result is too large to be stored".to_owned()));
         }
         let name = draft.call_name();
         let path = format!("{OURS}/{RESULTS}/{name}");

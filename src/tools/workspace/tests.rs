@@ -125,7 +125,7 @@ fn a_write_does_not_follow_a_link_to_a_protected_folder() {
     fs::create_dir_all(fixture.root().join(".git/hooks")).unwrap();
     symlink(".git", fixture.root().join("g")).unwrap();
     let error = fixture.workspace.write("g/hooks/evil", b"x", &draft(1), || true).unwrap_err();
-    assert_eq!(error.to_string(), "g/hooks/evil: g is a link");
+    assert_eq!(error.to_string(), "g/hooks/evil: g is a symbolic link");
     assert!(!fixture.root().join(".git/hooks/evil").exists());
 }
 
@@ -178,7 +178,7 @@ fn a_file_created_during_a_write_is_not_overwritten() {
         fs::write(&theirs, "theirs").unwrap();
         true
     });
-    let told = "new.txt: somebody else has just made it; read it first";
+    let told = "new.txt: another process has just created it; read it first";
     assert_eq!(written.unwrap_err().to_string(), told);
     assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
     assert_eq!(fixture.drafts(), 0);
@@ -237,7 +237,7 @@ fn a_link_inside_is_read_and_not_written() {
     symlink("notes.txt", fixture.root().join("link")).unwrap();
     assert_eq!(fixture.workspace.read("link").unwrap(), b"hello");
     let error = fixture.workspace.write("link", b"x", &draft(1), || true).unwrap_err();
-    assert_eq!(error.to_string(), "link: it is a link; write to the file that it leads to");
+    assert_eq!(error.to_string(), "link: it is a symbolic link; write to its target");
     assert_eq!(fixture.workspace.read("notes.txt").unwrap(), b"hello");
 }
 

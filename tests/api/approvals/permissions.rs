@@ -123,9 +123,9 @@ async fn an_approved_plan_ends_plan_mode() {
     let run = session.ask("Plan it").await;
     assert_eq!((&run["status"], mode(&session).await), (&json!("requires_action"), json!("plan")));
     let refused = &session.history().await[2]["message"]["content"][0]["content"];
-    let expected = "Error: Plan mode is on: write_file changes things, and nothing may change \
-        before a plan is approved. Look around with tools that only read, then call ExitPlanMode \
-        with your plan.";
+    let expected = "Error: Plan mode is on: write_file can have side effects, which are not \
+        allowed before a plan is approved. Use only tools that read, then call ExitPlanMode with \
+        your plan.";
     assert_eq!(refused, expected);
     assert_eq!(session.approvals().await[0]["input"], json!({ "plan": "1. Write a." }));
 

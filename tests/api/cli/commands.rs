@@ -116,7 +116,7 @@ async fn invalid_permission_options_are_named_at_the_start() {
     let serve = |option, value| ["serve", "--offline", "--bind", LOOPBACK, option, value];
     let rule = |rule| std::fs::write(&file, format!("{{\"rules\":[{rule}]}}")).unwrap();
     rule(r#"{"tool":"Bash","decision":"deny","input":{"command":"a | b"}}"#);
-    let parts = [name, "rule 0", "Bash", "command is not of plain words"];
+    let parts = [name, "rule 0", "Bash", "command does not consist of plain words"];
     assert_fails(&serve("--permission-rules", name), &parts).await;
     rule(r#"{"tool":"Bash","decision":"perhaps"}"#);
     assert_fails(&serve("--permission-rules", name), &[name, "perhaps"]).await;

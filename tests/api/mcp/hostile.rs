@@ -11,7 +11,7 @@ use super::fake_server::{
 };
 
 const NO_RESPONSE: &str = "Error: no response received from the tool server fake; the call may \
-                           have happened all the same";
+                           have been executed";
 
 /// Asserts that a call of this tool has this error as its result, and that the next call succeeds.
 async fn assert_recovers_after(tool: &str, expected: &str) {
@@ -100,7 +100,7 @@ async fn repeated_failures_open_the_circuit_breaker_of_a_server() {
     assert_eq!(results[..5], vec![timed_out; 5]);
     let (text, is_error) = &results[5];
     let seconds = text
-        .strip_prefix("Error: the tool server fake failed too often and is left alone for ")
+        .strip_prefix("Error: the tool server fake failed too often and gets no calls for ")
         .and_then(|rest| rest.strip_suffix(" s"));
     assert!(*is_error && (1..=30).contains(&seconds.unwrap().parse::<u64>().unwrap()), "{text}");
     let check = json!({ "status": "warning", "detail": "calls fail; the circuit breaker is open" });

@@ -10,8 +10,8 @@ use twostep::tools::mcp::ServerSettings;
 use super::fake_server::{Fake, app, offered, readiness, results, script_calling, wait_until};
 use crate::support::{calls_as, replies, says};
 
-const NO_RESPONSE: &str = "Error: no response received from the tool server fake; the call may have \
-                           happened all the same";
+const NO_RESPONSE: &str = "Error: no response received from the tool server fake; the call may \
+                           have been executed";
 
 fn result(text: &str, is_error: bool) -> (String, bool) {
     (text.to_owned(), is_error)
@@ -149,8 +149,8 @@ async fn a_schema_fetches_no_reference_and_its_check_is_bounded() {
     assert_eq!(names.len(), 19 + 3);
     let session = app.session().await;
     session.ask("Go").await;
-    let too_much = "Error: invalid input for mcp__fake__doubling: it takes too much work to be \
-                    checked against the schema";
+    let too_much = "Error: invalid input for mcp__fake__doubling: it is too expensive to validate \
+                    against the schema";
     assert_eq!(results(&session).await, [result(too_much, true), echo()]);
     let connection = tokio::time::timeout(Duration::from_millis(1), listener.accept()).await;
     assert!(connection.is_err(), "a schema was fetched");

@@ -228,7 +228,7 @@ async fn every_failure_of_a_call_is_a_result() {
     let run = session.ask("Go").await;
     assert_eq!(run["status"], "completed");
     let no_response = "Error: no response received from the tool server fake; the call may have \
-                       happened all the same";
+                       been executed";
     let expected = [
         ("Error: mcp__fake__hang timed out after 6 s", true),
         (no_response, true),
@@ -251,7 +251,7 @@ async fn a_server_is_reconnected_after_an_outage() {
     let session = app.session().await;
     let run = session.ask("Go").await;
     assert_eq!(run["status"], "completed");
-    let unreachable = "Error: the tool server fake cannot be reached now";
+    let unreachable = "Error: the tool server fake is unreachable";
     assert_eq!(
         results(&session).await,
         [(unreachable.to_owned(), true), (unreachable.to_owned(), true)]
@@ -293,7 +293,7 @@ async fn invalid_http_responses_fail_their_calls() {
     let run = session.ask("Go").await;
     assert_eq!(run["status"], "completed");
     let no_response = "Error: no response received from the tool server fake; the call may have \
-                       happened all the same";
+                       been executed";
     let expected = [
         ("Error: mcp__fake__slow_body timed out after 2 s", true),
         (no_response, true),
@@ -317,7 +317,7 @@ async fn an_expired_protocol_session_is_replaced_and_no_call_is_repeated() {
     let app = app(server.settings(), &script_calling(&["expire_session", "plain"])).await;
     let session = app.session().await;
     session.ask("Go").await;
-    let unreachable = "Error: the tool server fake cannot be reached now".to_owned();
+    let unreachable = "Error: the tool server fake is unreachable".to_owned();
     assert_eq!(results(&session).await, [("Plain.".to_owned(), false), (unreachable, true)]);
     assert_eq!(server.received.count("tools/call"), 2);
     wait_until("no new protocol session was started", async || {

@@ -133,7 +133,7 @@ async fn a_tool_that_panics_or_hangs_does_not_affect_other_calls() {
         results,
         [
             ok("a"),
-            error("Error: slow stopped because of a defect of its own"),
+            error("Error: slow stopped because of an internal error"),
             error("Error: slow timed out after 2 s"),
             error("Error: the source is empty"),
             ok("e"),

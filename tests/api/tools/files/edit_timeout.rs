@@ -116,8 +116,8 @@ async fn outcome(tool_call: (&str, Value), setup: Setup) -> ((bool, String), Str
 async fn the_result_of_a_timeout_recommends_a_simpler_tool() {
     let advice = |name: &str, simpler: &str| {
         failure(&format!(
-            "{name} timed out after 1 s; the change may have been made all the same: read the \
-             file again, then use {simpler} if it was not"
+            "{name} timed out after 1 s; the change may have been made nevertheless: read the file \
+             again, then use {simpler} if it was not"
         ))
     };
     let (result, text) =

@@ -51,8 +51,8 @@ async fn an_edit_that_does_not_match_changes_nothing() {
         [
             failure("old_string not found in file"),
             failure(
-                "old_string occurs 2 times in the file: give more of the text around the one to \
-                 replace, or set replace_all"
+                "old_string occurs 2 times in the file: include more of the surrounding text, or \
+                 set replace_all"
             ),
             failure("old_string and new_string are the same"),
             failure("old_string is empty, and the file is not"),

@@ -134,7 +134,7 @@ async fn the_response_of_an_endpoint_is_a_result_or_an_error() {
             (false, "Done: the endpoint answered with status 204 and no text.".to_owned()),
             failed(&format!("the endpoint answered with status 409. {conflict}")),
             failed("the endpoint answered with status 302."),
-            failed("the endpoint answered with something else than JSON or text"),
+            failed("the endpoint answered with a body that is neither JSON nor text"),
             failed("the body is longer than 1048576 bytes"),
             failed("silent timed out after 2 s"),
         ]

@@ -101,7 +101,7 @@ async fn a_long_page_is_truncated_and_stored_as_a_whole_in_a_file() {
     let [(is_error, text)] = &read(&site, &[&site.host], &["/full"]).await[..] else { panic!() };
     assert!(!is_error);
     let length = MAX_PAGE + site.url("/full").len() + 2;
-    let note = format!("[cut here: the whole result has {length} bytes and is in the file ");
+    let note = format!("[truncated: the whole result has {length} bytes and is in the file ");
     assert!(text.contains(&note), "{}", &text[text.len() - 200..]);
 }
 

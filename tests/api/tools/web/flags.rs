@@ -65,7 +65,7 @@ async fn tools_that_access_the_web_exist_only_if_the_operator_enables_them() {
 async fn serve_refuses_an_invalid_option_for_the_web_and_names_it() {
     let (folder, database) = (data_dir(), database().await);
     let twice = write_tools_file(folder.path(), &json!({ "name": "read_file" }));
-    let message = "there are two tools of the name read_file";
+    let message = "two tools have the name read_file";
     for (options, part) in [
         (vec!["--web-hosts", "https://a"], "--web-hosts is not a list of hosts"),
         (vec!["--search", "searxng"], "--search searxng needs --search-url"),

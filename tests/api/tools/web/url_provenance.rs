@@ -54,7 +54,7 @@ async fn a_url_that_only_the_model_names_waits_for_approval() {
     assert_eq!(site.requested_paths(), Vec::<String>::new());
     let waiting = app.get(&session.path("/approvals")).send().await.unwrap();
     let waiting: Value = waiting.json().await.unwrap();
-    assert_eq!(waiting["data"][0]["reason"], "nobody but the model has named this address");
+    assert_eq!(waiting["data"][0]["reason"], "only the model has named this URL");
     let [id] = pending(&run)[..] else { panic!("{run}") };
     session.allow(id, json!({})).await;
     assert_eq!(session.settled(&run).await["output_text"], "Done.");
