@@ -66,9 +66,12 @@ mod tests {
             { "type": "resource", "resource": { "uri": "a://c", "blob": "AAAA" } },
             { "type": "resource_link", "uri": "a://d", "name": "three" },
         ]);
-        let expected = "one\n[image of image/png, about 6 bytes, was omitted]\n[recording of \
-             audio/wav, about 3 bytes, was omitted]\n[resource a://b]\ntwo\n[a://c of unknown \
-             type, about 3 bytes, was omitted]\n[resource a://d: three]";
+        let expected = "one\n\
+             [image of image/png, about 6 bytes, was omitted]\n\
+             [recording of audio/wav, about 3 bytes, was omitted]\n\
+             [resource a://b]\ntwo\n\
+             [a://c of unknown type, about 3 bytes, was omitted]\n\
+             [resource a://d: three]";
         assert_eq!(text(json!({ "content": content })), expected);
     }
 

@@ -116,8 +116,9 @@ async fn large_output_is_truncated_and_the_omitted_bytes_are_counted() {
         assert!(!is_error);
         let shown = "x".repeat(32 * 1024);
         let expected = format!(
-            "stdout:\n{shown}\n[983040 bytes omitted]\n{shown}\n[1951424 more bytes \
-             discarded]\nstderr:\nexit code: 0\n[the complete output is in the file "
+            "stdout:\n{shown}\n[983040 bytes omitted]\n{shown}\n\
+             [1951424 more bytes discarded]\nstderr:\nexit code: 0\n\
+             [the complete output is in the file "
         );
         let file = text.strip_prefix(&expected).and_then(|rest| rest.strip_suffix(']')).unwrap();
         let own = app.folder.path().join("workspaces").join(&session.id);

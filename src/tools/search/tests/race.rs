@@ -60,5 +60,8 @@ fn a_folder_replaced_by_a_link_reveals_no_names_outside_of_the_workspace() {
         |paths: &[String]| paths.iter().filter(|path| path.contains("outside")).count();
     assert_eq!(from_outside(&found), 0);
     assert!(found.iter().any(|path| path.ends_with("inside.txt")), "the walk saw nothing");
-    assert!(from_outside(&fooled) > 0, "the control was not fooled: the race tells nothing");
+    assert!(
+        from_outside(&fooled) > 0,
+        "the control found no file outside: the test proves nothing"
+    );
 }
