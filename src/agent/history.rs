@@ -113,7 +113,7 @@ fn truncate(text: &str, limit: usize) -> Cow<'_, str> {
 }
 
 /// The content of a failed result without a text.
-const SILENT: &str = "The call failed, and said nothing.";
+const SILENT: &str = "The call failed without an error text.";
 
 /// The message that answers all calls of a reply, in the order of the calls.
 pub fn results(results: &[CallResult]) -> Result<Content, BadContent> {
@@ -241,7 +241,7 @@ mod tests {
             r#"[{"type":"tool_result","tool_use_id":"b","content":"say \"hi\""},"#,
             r#"{"type":"tool_result","tool_use_id":"a","content":"who knows","is_error":true},"#,
             r#"{"type":"tool_result","tool_use_id":"c"},"#,
-            r#"{"type":"tool_result","tool_use_id":"e","content":"The call failed, and said nothing.","#,
+            r#"{"type":"tool_result","tool_use_id":"e","content":"The call failed without an error text.","#,
             r#""is_error":true},"#,
             r#"{"type":"tool_result","tool_use_id":"d","content":[{"type":"text","text":"two"}]}]"#,
         );

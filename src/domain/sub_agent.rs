@@ -141,7 +141,7 @@ pub fn report(status: RunStatus, outcome: Option<&Outcome>) -> Result<String, St
     };
     if status == RunStatus::Cancelled {
         return Err(
-            "The sub-agent was cancelled before it was done. What it did stays done.".into()
+            "The sub-agent was cancelled before it finished. Its effects up to then remain.".into(),
         );
     }
     if let Some(error) = &outcome.error {

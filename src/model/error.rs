@@ -28,10 +28,10 @@ pub enum ModelError {
         head: ReplyHead,
     },
     /// The connection broke inside the stream.
-    #[error("the model's stream broke: {0}")]
+    #[error("the model's stream was interrupted: {0}")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The stream ended before its last event.
-    #[error("the model's stream ended before its reply was whole")]
+    #[error("the model's stream ended before its reply was complete")]
     Truncated,
     /// No byte arrived within the idle timeout.
     #[error("the model sent nothing for {} s", .0.as_secs())]
@@ -43,7 +43,7 @@ pub enum ModelError {
     #[error("the model's reply is larger than {0} bytes")]
     TooLarge(usize),
     /// No request was sent: the circuit breaker stayed open during a wait of this length.
-    #[error("the model was not asked, because it failed all requests for {} s", .0.as_secs())]
+    #[error("no request was sent to the model, because all requests failed for {} s", .0.as_secs())]
     ShutOut(Duration),
 }
 
@@ -258,8 +258,8 @@ impl ModelError {
                 },
                 match self.retry_after().filter(|wait| *wait > MAX_RETRY_AFTER) {
                     Some(wait) => format!(
-                        "the model answered with {} and asks to wait for {} s, longer than a run \
-                         waits",
+                        "the model answered with {} and requests a pause of {} s, which is longer \
+                         than a run waits",
                         kind.as_str(),
                         wait.as_secs()
                     ),
@@ -271,10 +271,11 @@ impl ModelError {
             }
             Self::ShutOut(_) => (
                 ErrorType::ModelOverloadedError,
-                "the model failed all requests for too long to be asked".to_owned(),
+                "no request was sent to the model, because all requests have failed for too long"
+                    .to_owned(),
             ),
             Self::Broken(_) | Self::Truncated | Self::Idle(_) => {
-                (ErrorType::ModelOverloadedError, "the model's stream broke off".to_owned())
+                (ErrorType::ModelOverloadedError, "the model's stream was interrupted".to_owned())
             }
             Self::Malformed(_) | Self::TooLarge(_) => (
                 ErrorType::ModelRequestFailedError,

@@ -118,7 +118,7 @@ impl Endpoint {
             // A proxy in between may send an error page of its own.
             Ok(body) => (self.read_error)(status, &body)
                 .unwrap_or_else(|| ErrorReport::of_status(status, "no readable error body")),
-            Err(_) => ErrorReport::of_status(status, "no whole error body"),
+            Err(_) => ErrorReport::of_status(status, "incomplete error body"),
         };
         report.error(Some(status), head)
     }

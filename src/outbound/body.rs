@@ -21,7 +21,7 @@ pub enum BadBody {
     #[error("the body cannot be decompressed")]
     Compressed,
     /// The connection failed before the end of the body.
-    #[error("the body broke off: {0}")]
+    #[error("the connection failed before the end of the body: {0}")]
     Broken(reqwest::Error),
 }
 

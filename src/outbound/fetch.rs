@@ -37,19 +37,19 @@ pub enum NoPage {
     #[error("the URL {0}")]
     Refused(#[from] Refused),
     /// The URL of a public host has a port other than the default.
-    #[error("the URL names a port")]
+    #[error("the URL has a port")]
     Port,
     /// There were too many redirects.
     #[error("there were more than {MAX_REDIRECTS} redirects")]
     Redirects,
     /// A redirect has no valid `Location` header.
-    #[error("a redirect names no URL")]
+    #[error("a redirect has no valid URL")]
     Location,
     /// The connection or the request failed.
     #[error("the host cannot be reached: {0}")]
     Unreachable(reqwest::Error),
     /// The timeout has passed.
-    #[error("there was no whole answer in time")]
+    #[error("the response was not complete in time")]
     Slow,
     /// The response has an error status.
     #[error("the answer has the status {0}")]
@@ -154,8 +154,8 @@ mod tests {
     fn other_ports_and_addresses_are_refused_for_hosts_that_are_not_listed() {
         for (url, expected) in [
             ("http://example.com:8080/", "the URL is not an https URL"),
-            ("https://example.com:8443/", "the URL names a port"),
-            ("https://example.com:80/", "the URL names a port"),
+            ("https://example.com:8443/", "the URL has a port"),
+            ("https://example.com:80/", "the URL has a port"),
             ("http://127.0.0.1/", "the URL is at an address that is not public"),
             ("http://10.1/", "the URL is at an address that is not public"),
             ("http://me@example.com/", "the URL has a user name or a password"),

@@ -10,7 +10,7 @@ use crate::domain::claim::{Claimed, Fence, LEASE, Permissions};
 use crate::domain::ids::{RunId, SessionId, WorkerId};
 use crate::domain::permission::PermissionMode;
 
-/// Number of takeovers without a committed step after which a run is given up.
+/// Number of takeovers without a committed step after which a run fails.
 pub const MAX_TAKEOVERS: i32 = 3;
 
 struct Row {

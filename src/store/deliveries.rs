@@ -97,7 +97,7 @@ pub enum Next {
     Delivered,
     /// Another attempt, after a pause.
     After(Duration),
-    /// None: the delivery is given up.
+    /// None: the delivery failed permanently.
     Failed,
 }
 

@@ -20,12 +20,12 @@ static PROVIDER: CryptoProvider = CryptoProvider {
 };
 
 /// Refuses to sign: the service only verifies tokens.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library calls it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library defines this signature")]
 fn no_signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>, TokenError> {
     Err(ErrorKind::UnsupportedAlgorithm.into())
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library calls it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library defines this signature")]
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, TokenError> {
     let scheme = Scheme::of(*algorithm).ok_or(ErrorKind::UnsupportedAlgorithm)?;
     if key.family() != algorithm.family() {
@@ -44,7 +44,7 @@ enum Scheme {
 impl Scheme {
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "what is not named, and what is to come, is refused"
+        reason = "all other algorithms are refused, including future ones"
     )]
     fn of(algorithm: Algorithm) -> Option<Self> {
         Some(match algorithm {

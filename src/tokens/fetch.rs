@@ -20,7 +20,7 @@ const DISCOVERY: &str = "/.well-known/openid-configuration";
 #[derive(Debug, thiserror::Error)]
 pub enum BadUrl {
     /// The connection would not be encrypted, so an attacker could replace the keys.
-    #[error("{0:?} is neither an https URL nor an http one of this machine")]
+    #[error("{0:?} is neither an https URL nor an http URL of this machine")]
     Open(String),
     /// The URL has credentials, which would appear in logs.
     #[error("the provider's URL has a user name or a password")]
@@ -34,22 +34,22 @@ pub enum BadUrl {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
     /// The request failed.
-    #[error("the provider gives no answer: {0}")]
+    #[error("the request to the provider failed: {0}")]
     Http(#[from] reqwest::Error),
     /// The response has a status other than 200.
-    #[error("the provider answers with {0}")]
+    #[error("the provider answered with status {0}")]
     Status(StatusCode),
     /// The response exceeds the size limit.
-    #[error("the provider's answer is larger than {MAX_BODY} bytes")]
+    #[error("the provider's response is larger than {MAX_BODY} bytes")]
     TooLarge,
     /// The discovery document is not valid.
     #[error("the discovery document cannot be read: {0}")]
     DiscoveryDocument(#[from] serde_json::Error),
     /// The discovery document has another issuer.
-    #[error("the discovery document is of another issuer")]
+    #[error("the discovery document has another issuer")]
     Issuer,
     /// The URL of the keys is not allowed.
-    #[error("the discovery document names keys that cannot be asked for: {0}")]
+    #[error("the discovery document has a URL of keys that is not allowed: {0}")]
     KeyLocation(#[from] BadUrl),
     /// The key set is not valid.
     #[error("the provider's keys cannot be read: {0}")]

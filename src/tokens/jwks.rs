@@ -14,7 +14,7 @@ const MAX_KEYS: usize = 100;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadSet {
     /// The set is not JSON of the expected form.
-    #[error("it is no set of keys: {0}")]
+    #[error("it is not a key set: {0}")]
     Form(#[from] serde_json::Error),
     /// The set has too many keys.
     #[error("it has {0} keys, more than {MAX_KEYS}")]
@@ -91,7 +91,7 @@ fn algorithms(jwk: &Jwk) -> Option<Vec<Algorithm>> {
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "what is not named, and what is to come, signs nothing"
+    reason = "all other operations are ignored, including future ones"
 )]
 fn of_kind(parameters: &AlgorithmParameters) -> &'static [Algorithm] {
     match parameters {

@@ -9,43 +9,43 @@ pub enum Refused {
     #[error("it is too long")]
     TooLong,
     /// The token cannot be parsed.
-    #[error("it is no signed token")]
+    #[error("it is not a signed token")]
     Form,
     /// The key may not be used for the algorithm in the header.
-    #[error("it is signed in a way that its key is not for")]
+    #[error("its key may not be used for its algorithm")]
     Algorithm,
     /// The header has a `crit` member, and no extension is supported.
     #[error("its header has critical members")]
     Critical,
     /// The header has no key ID.
-    #[error("it does not name its key")]
+    #[error("its header has no key ID")]
     NoKeyId,
     /// The provider does not publish the key, or is unavailable.
-    #[error("its key is not known")]
+    #[error("its key is unknown")]
     UnknownKey,
     /// The signature does not match.
-    #[error("its signature is wrong")]
+    #[error("its signature does not match")]
     Signature,
     /// The token has expired.
     #[error("it has expired")]
     Expired,
     /// The token is not valid yet.
-    #[error("it is not good yet")]
+    #[error("it is not valid yet")]
     NotYet,
     /// The token has another issuer.
-    #[error("it is of another issuer")]
+    #[error("it has another issuer")]
     Issuer,
     /// The token has another audience.
-    #[error("it is for another audience")]
+    #[error("it has another audience")]
     Audience,
     /// The claim `exp`, `iss`, `aud` or `sub` is missing or not valid.
-    #[error("it lacks a claim that every token has")]
+    #[error("a required claim is missing or not valid")]
     Claims,
     /// The subject is too long or has control characters.
     #[error("its subject is not a text of 1 to 255 plain characters")]
     Subject,
     /// The tenant claim is missing or not a valid name.
-    #[error("it names no tenant")]
+    #[error("its tenant claim is missing or not valid")]
     Tenant,
 }
 

@@ -17,13 +17,13 @@ const MAX_BODY: usize = 4 * 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum NoModels {
     /// The server is unreachable, or the connection broke.
-    #[error("the server cannot be asked for its models")]
+    #[error("the request for the server's list of models failed")]
     Http(#[from] reqwest::Error),
     /// The request timed out.
-    #[error("the server was silent when it was asked for its models")]
+    #[error("the request for the server's list of models timed out")]
     Silent,
     /// The server has no such list or denies access to it.
-    #[error("the server answered {0} when it was asked for its models")]
+    #[error("the server answered the request for its list of models with status {0}")]
     Status(u16),
     /// The response is not a list of models.
     #[error("the server's list of models cannot be read: {0}")]
@@ -40,7 +40,8 @@ impl Client {
                 .await
                 .map_err(|_| NoModels::Silent)??;
             let entries = page.get("data").and_then(Value::as_array);
-            let entries = entries.ok_or_else(|| NoModels::Unreadable("it has no data".into()))?;
+            let entries =
+                entries.ok_or_else(|| NoModels::Unreadable("it has no member `data`".into()))?;
             known.extend(entries.iter().filter_map(entry));
             let has_more = page.get("has_more").and_then(Value::as_bool).unwrap_or_default();
             after = page.get("last_id").and_then(Value::as_str).map(str::to_owned);

@@ -22,9 +22,12 @@ pub(in crate::worker) async fn fail_unread(
     session_id: SessionId,
     fence: Fence,
 ) {
-    tracing::error!(run.id = %fence.run_id, "run given up without reading it, see its earlier log lines");
+    tracing::error!(
+        run.id = %fence.run_id,
+        "run failed without being read; its earlier log lines have the cause"
+    );
     if let Err(error) = in_time(try_fail_unread(services, session_id, fence)).await {
-        tracing::warn!(run.id = %fence.run_id, %error, "run could not be given up");
+        tracing::warn!(run.id = %fence.run_id, %error, "run could not be settled as failed");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Budget reservations before a request. Without a budget the database is not asked.
+//! Budget reservations before a request. Without a budget the database is not queried.
 
 use sqlx::PgConnection;
 

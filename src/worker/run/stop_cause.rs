@@ -103,7 +103,7 @@ impl StopCause {
                 failed(ErrorType::InternalError, INTERNAL_ERROR)
             }
             Self::CrashLoop => {
-                tracing::error!(run.id = %run_id, "run given up after too many takeovers");
+                tracing::error!(run.id = %run_id, "run failed after too many takeovers");
                 failed(
                     ErrorType::CrashLoop,
                     "several workers in a row stopped during this run without progress",

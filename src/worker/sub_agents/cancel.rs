@@ -13,7 +13,7 @@ use crate::worker::tool_round::plan::ToolRound;
 
 /// The result of a call whose sub-agent was cancelled with its run.
 const STOPPED: &str = "Cancelled: the sub-agent was stopped together with the run that waited for \
-    it. What it had done by then stays done.";
+    it. Its effects up to then remain.";
 
 /// Cancels the sub-agent of a call, because the run of the call ends.
 pub(in crate::worker) async fn cancel_sub_agent(

@@ -43,8 +43,7 @@ const DENIED: &str = "This call was denied, and did not run.";
 const UNDECIDED: &str =
     "The approval of this call was not decided before its deadline, so the call did not run.";
 /// The answer to a call of a client's tool without a result at its deadline.
-const UNANSWERED: &str =
-    "The client gave no result in time. It may have run the call all the same.";
+const UNANSWERED: &str = "The client sent no result in time. It may have executed the call.";
 /// The answer to a call whose input is not the input that the approver saw.
 const NOT_APPROVED: &str = "This call did not run: its input is not the one that was approved.";
 

@@ -83,7 +83,8 @@ async fn serve(
     let (request, form) = sampling_request(state.run, &question)?;
     match model.reserve(&state.writer, &request, &form).await {
         Err(StopCause::Budget(exceeded)) => {
-            let refused = ToolError::Failed(format!("the model is not asked: {exceeded}"));
+            let refused =
+                ToolError::Failed(format!("no request was sent to the model: {exceeded}"));
             let _ = answer.send(Err(refused));
             return Ok(());
         }

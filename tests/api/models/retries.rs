@@ -60,8 +60,8 @@ async fn a_wait_of_more_than_a_minute_is_reported_and_fails_the_run() {
         let app = TestApp::start(replies(&[reply])).await;
         let run = app.session().await.ask("Where are you?").await;
         let message = format!(
-            "the model answered with rate_limit_error and asks to wait for {seconds} s, longer \
-             than a run waits"
+            "the model answered with rate_limit_error and requests a pause of {seconds} s, which \
+             is longer than a run waits"
         );
         let expected = json!({ "type": "model_rate_limited_error", "message": message });
         assert_eq!(run["error"], expected);

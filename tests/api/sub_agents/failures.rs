@@ -75,8 +75,8 @@ async fn a_cancelled_sub_agent_is_an_error_for_its_parent() {
     let [_, geese] = wait_for_sub_agents(&session, 2).await.try_into().ok().unwrap();
     geese.cancel(&run_of(&geese).await).await;
     assert_eq!(session.settled(&run).await["output_text"], "Seven birds.");
-    let text = "<tool_use_error>The sub-agent was cancelled before it was done. What it did stays \
-        done.</tool_use_error>";
+    let text = "<tool_use_error>The sub-agent was cancelled before it finished. Its effects up to \
+        then remain.</tool_use_error>";
     assert_eq!(results(&session).await[1], json!([true, text]));
 }
 

@@ -217,7 +217,7 @@ async fn a_result_after_the_deadline_is_refused() {
     let run = session.ask("Open it").await;
     let settled = session.settled(&run).await;
     let output = settled["output_text"].as_str().unwrap();
-    assert!(output.contains("The client gave no result in time."), "{output}");
+    assert!(output.contains("The client sent no result in time."), "{output}");
     let late =
         session.submit_results(&json!([result("toolu_1", &json!("open"))])).send().await.unwrap();
     problem(late, 410, "tool_result_expired").await;

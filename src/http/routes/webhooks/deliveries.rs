@@ -120,7 +120,7 @@ pub(in crate::http) struct Replayed {
     replayed: u64,
 }
 
-/// Sends a test event, `webhook.test`.
+/// Sends a test event of the type webhook.test.
 #[utoipa::path(
     post, path = "/webhooks/{webhook_id}/test", operation_id = "test_webhook", tag = "webhooks",
     params(("webhook_id" = String, Path, description = "The id of the webhook.")),
