@@ -9,9 +9,9 @@ use super::sub_agent::{GENERAL, Share, SubAgent, is_for_sub_agents};
 
 /// The default system prompt of a sub-agent.
 const SYSTEM: &str = "You are a sub-agent: another agent has given you one task, and waits for you. \
-    It sees nothing of your work but your last message. Do the task with your tools, and do no more \
-    than it asks for. Then answer with all that the other agent needs to know: what you found or \
-    did, where, and what you could not do. Do not ask anything back: nobody would answer.";
+    It sees only your last message. Do the task with your tools, and do no more than it requires. \
+    Then answer with everything that the other agent needs to know: what you found or did, where, \
+    and what you could not do. Do not ask questions: they are not answered.";
 
 impl Settings {
     /// Returns the sub-agent of this name, or the general one without a name.
