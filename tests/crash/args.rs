@@ -1,35 +1,35 @@
-//! What can be asked of the crash test.
+//! The options of the crash test.
 
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
-/// Kills the service at chosen and at random moments, and looks at what is left
+/// Kills the service at chosen and at random moments, and checks the stored state
 #[derive(Debug, Clone, Parser)]
 #[command(name = "crash")]
 pub(crate) struct Args {
-    /// Everything random follows from it [default: another one each time]
+    /// Seed of all random choices [default: random]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Random kills under load
+    /// Number of random kills under load
     #[arg(long, default_value_t = 50)]
     pub(crate) kills: u32,
-    /// Restarts of Postgres without a shutdown, under load
+    /// Number of crashes and restarts of Postgres under load
     #[arg(long, default_value_t = 10)]
     pub(crate) pg_restarts: u32,
-    /// Times that a process is stopped for three lives of a lease
+    /// Number of times that a process is paused for three lease durations
     #[arg(long, default_value_t = 10)]
     pub(crate) stops: u32,
-    /// Connections to cut in the middle of a commit
+    /// Number of connections to cut during a commit
     #[arg(long, default_value_t = 200)]
     pub(crate) cuts: u32,
-    /// Only this phase; may be repeated
+    /// Run only this phase; may be repeated
     #[arg(long, value_enum)]
     pub(crate) only: Vec<Phase>,
-    /// Only the cases whose name holds this, of the points and of the proofs
+    /// Run only the cases of `points` and `proofs` whose name contains this text
     #[arg(long, default_value = "")]
     pub(crate) case: String,
-    /// Cases at a time
+    /// Maximum number of cases that run at the same time
     #[arg(long, default_value_t = 12)]
     pub(crate) at_a_time: usize,
     /// Keep the folder with the logs
@@ -49,19 +49,19 @@ pub(crate) enum Phase {
     Kills,
     /// Restarts of Postgres.
     Restarts,
-    /// Processes that stand still.
+    /// Processes that are paused.
     Stops,
     /// Clocks that are wrong.
     Clocks,
     /// Connections cut in the middle of a commit.
     Cuts,
-    /// Defects that must be noticed.
+    /// Deliberate defects that must be detected.
     Proofs,
 }
 
 impl Args {
-    /// Whether a phase is wanted.
-    pub(crate) fn wants(&self, phase: Phase) -> bool {
+    /// Returns whether the options include a phase.
+    pub(crate) fn includes(&self, phase: Phase) -> bool {
         self.only.is_empty() || self.only.contains(&phase)
     }
 }

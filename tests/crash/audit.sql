@@ -1,12 +1,12 @@
--- The test's own book on who does what. Every node of the service connects under a name of its
--- own, so that triggers see who writes: they do so as their owner, because nodes write as a role that
--- knows nothing of this book.
+-- Audit tables of the test: which node does what. Every node connects with its own role, so that
+-- triggers can record which node writes. The functions are SECURITY DEFINER, because nodes write with
+-- a role that has no rights on these tables.
 CREATE SCHEMA crash;
 
--- Who took a run up, and when.
+-- The claims of runs: node and time.
 CREATE TABLE crash.claims (
     run_id uuid, attempt integer, node text, at timestamptz DEFAULT clock_timestamp(),
-    -- Nobody held it: it waited for somebody.
+    -- The run was suspended before, so no node held it.
     has_waited boolean NOT NULL,
     PRIMARY KEY (run_id, attempt)
 );
@@ -22,11 +22,11 @@ CREATE TRIGGER crash_claimed AFTER INSERT ON runs
 CREATE TRIGGER crash_claimed_again AFTER UPDATE ON runs
     FOR EACH ROW WHEN (NEW.attempt > OLD.attempt) EXECUTE FUNCTION crash.note_claim();
 
--- When a taken-over run was seen to go on.
-CREATE TABLE crash.begins (
+-- When a run started or continued, as readers of its events see it.
+CREATE TABLE crash.starts (
     run_id uuid, attempt integer, node text, at timestamptz DEFAULT clock_timestamp()
 );
--- What was written for a run by a node that did not hold it.
+-- Writes for a run by a node that did not hold it.
 CREATE TABLE crash.zombies (
     run_id uuid, node text, what text, at timestamptz DEFAULT clock_timestamp()
 );
@@ -39,14 +39,14 @@ BEGIN
         INSERT INTO crash.zombies (run_id, node, what) VALUES (NEW.run_id, session_user, NEW.type);
     END IF;
     IF NEW.type = 'session.status_running' THEN
-        INSERT INTO crash.begins (run_id, attempt, node)
+        INSERT INTO crash.starts (run_id, attempt, node)
         VALUES (NEW.run_id, (NEW.body ->> 'attempt')::integer, session_user);
     END IF;
     RETURN NULL;
 END
 $$;
--- What clients do, any node may write down.
-CREATE TRIGGER crash_told AFTER INSERT ON events
+-- Every node may record actions of clients.
+CREATE TRIGGER crash_event_written AFTER INSERT ON events
     FOR EACH ROW WHEN (NEW.run_id IS NOT NULL AND NEW.type NOT LIKE 'user.%')
     EXECUTE FUNCTION crash.note_event();
 
@@ -59,7 +59,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-CREATE TRIGGER crash_written AFTER INSERT ON messages
+CREATE TRIGGER crash_message_written AFTER INSERT ON messages
     FOR EACH ROW EXECUTE FUNCTION crash.note_message();
 
 -- Waits as long as the test holds the lock.

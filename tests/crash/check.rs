@@ -1,4 +1,4 @@
-//! What must be true once everything has come to rest.
+//! The checks after all runs have settled.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use tokio::time::sleep;
 
-use crate::arena::{Arena, locked};
-use crate::planted::figures;
+use crate::planted::keep_metrics;
 use crate::rebuild;
+use crate::testbed::{Testbed, locked};
 
-/// How long a run may take to settle after the last fault.
-const AT_REST_WITHIN: Duration = Duration::from_mins(1);
+/// The limit for a run to settle after the last fault.
+const SETTLED_WITHIN: Duration = Duration::from_mins(1);
 
-impl Arena {
-    /// Waits until all runs have settled, lets every session speak once more, and checks all that
-    /// is left.
+impl Testbed {
+    /// Waits until all runs have settled, sends one more message to every session, and checks the
+    /// stored state.
     pub(crate) async fn settle_and_check(&self) -> anyhow::Result<()> {
-        self.settle_within(AT_REST_WITHIN).await?;
+        self.settle_within(SETTLED_WITHIN).await?;
         self.check().await
     }
 
-    /// Waits until all runs have settled; those that do not are told.
+    /// Waits until all runs have settled. A run that does not settle is a violation.
     pub(crate) async fn settle_within(&self, within: Duration) -> anyhow::Result<()> {
         let deadline = Instant::now() + within;
         let open = "SELECT id::text || ' ' || status || ', attempt ' || attempt || ', lease '
@@ -36,7 +36,7 @@ impl Arena {
             }
             if Instant::now() > deadline {
                 for run in left {
-                    self.red(&format!("not settled after {} s: run {run}", within.as_secs()));
+                    self.violation(&format!("not settled after {} s: run {run}", within.as_secs()));
                 }
                 return Ok(());
             }
@@ -45,20 +45,20 @@ impl Arena {
     }
 
     async fn check(&self) -> anyhow::Result<()> {
-        self.every_session_goes_on().await?;
-        for address in [0, 1].into_iter().filter_map(|seat| self.address(seat)) {
-            figures(&self.http, &address).await;
+        self.every_session_continues().await?;
+        for address in [0, 1].into_iter().filter_map(|index| self.address(index)) {
+            keep_metrics(&self.http, &address).await;
         }
-        self.look(&mut BTreeSet::new()).await;
+        self.check_always(&mut BTreeSet::new()).await;
         self.invariants_hold().await?;
         self.nothing_is_lost().await?;
         self.runs_completed().await?;
         self.effects_happened_once().await?;
-        self.events_tell_the_history().await?;
+        self.events_match_the_history().await?;
         self.model_refused_nothing();
-        self.model_was_paid_once().await?;
-        self.long_sessions_are_summed_up().await?;
-        self.nobody_wrote_without_a_claim().await?;
+        self.model_calls_match_the_database().await?;
+        self.long_sessions_are_compacted().await?;
+        self.no_node_wrote_without_a_claim().await?;
         self.takeovers_were_in_time().await?;
         self.connections_are_few().await?;
         self.no_files_are_left();
@@ -66,12 +66,12 @@ impl Arena {
         Ok(())
     }
 
-    async fn every_session_goes_on(&self) -> anyhow::Result<()> {
+    async fn every_session_continues(&self) -> anyhow::Result<()> {
         let sessions = locked(&self.sessions).clone();
         for (number, session) in sessions.iter().enumerate() {
             let run = self.post(number % 2, session, &format!("effect.last{number}")).await?;
-            if !self.settled(&run, AT_REST_WITHIN).await {
-                self.red(&format!("{session} does not go on: {run} does not settle"));
+            if !self.settled(&run, SETTLED_WITHIN).await {
+                self.violation(&format!("{session} does not continue: {run} does not settle"));
             }
         }
         Ok(())
@@ -81,13 +81,13 @@ impl Arena {
         let broken: Vec<(String, String)> =
             sqlx::query_as(include_str!("../support/invariants.sql")).fetch_all(&self.pool).await?;
         self.tally.broken_invariants.add(broken.len());
-        for (invariant, place) in broken {
-            self.red(&format!("at rest not: {invariant} ({place})"));
+        for (invariant, location) in broken {
+            self.violation(&format!("broken after settling: {invariant} ({location})"));
         }
         Ok(())
     }
 
-    /// What clients were told is there, and under one run a key.
+    /// Every accepted message is stored, with the run that the client received.
     async fn nothing_is_lost(&self) -> anyhow::Result<()> {
         let rows = "SELECT idempotency_key, 'run_' || replace(id::text, '-', '') FROM runs
                     WHERE idempotency_key IS NOT NULL";
@@ -96,7 +96,7 @@ impl Arena {
         for (key, run) in accepted {
             if !rows.contains(&(key.clone(), run.clone())) {
                 self.tally.lost.add(1);
-                self.red(&format!("{key} was accepted as {run} and is not there"));
+                self.violation(&format!("{key} was accepted as {run} and is not stored"));
             }
         }
         Ok(())
@@ -113,7 +113,7 @@ impl Arena {
             sqlx::query_as(counts).fetch_one(&self.pool).await?;
         self.tally.completed.add(usize::try_from(completed)?);
         self.tally.cancelled.add(usize::try_from(cancelled)?);
-        // Fault after fault on the same step is what this is for.
+        // Repeated faults at the same step end a run with this error, as designed.
         failed.retain(|(_, error)| {
             !error.contains("crash_loop") || {
                 self.tally.crash_loops.add(1);
@@ -121,24 +121,25 @@ impl Arena {
             }
         });
         for (run, error) in failed {
-            self.red(&format!("run {run} did not complete: {error}"));
+            self.violation(&format!("run {run} did not complete: {error}"));
         }
         Ok(())
     }
 
-    /// The traces outside of the database against the ledger.
+    /// Compares the traces outside the database with the ledger.
     async fn effects_happened_once(&self) -> anyhow::Result<()> {
         let text = fs::read_to_string(self.folder.join("witness")).unwrap_or_default();
         let mut traces: HashMap<&str, usize> = HashMap::new();
         for line in text.lines() {
-            let (id, _attempt) = line.split_once(' ').context("half a trace")?;
+            let (id, _attempt) =
+                line.split_once(' ').context("incomplete line in the file of traces")?;
             *traces.entry(id).or_default() += 1;
         }
         self.tally.effects.add(traces.len());
         for (id, times) in &traces {
             if *times > 1 {
                 self.tally.doubled_effects.add(1);
-                self.red(&format!("the call {id} ran {times} times"));
+                self.violation(&format!("the call {id} ran {times} times"));
             }
         }
         let calls = "SELECT tool_use_id, state FROM tool_calls WHERE name = 'witness'";
@@ -151,26 +152,28 @@ impl Arena {
                 _ => times == 0,
             };
             if !is_right {
-                self.red(&format!("the call {id} is {state} and left {times} traces"));
+                self.violation(&format!("the call {id} is {state} and left {times} traces"));
             }
         }
         for id in traces.keys() {
-            self.red(&format!("the call {id} left a trace and is not in the ledger"));
+            self.violation(&format!("the call {id} left a trace and is not in the ledger"));
         }
         Ok(())
     }
 
-    async fn events_tell_the_history(&self) -> anyhow::Result<()> {
+    async fn events_match_the_history(&self) -> anyhow::Result<()> {
         let sessions = locked(&self.sessions).clone();
         for session in sessions {
             let events = self.list(&session, "events").await?;
             let messages = self.list(&session, "messages").await?;
             if let Some(difference) = rebuild::difference(&events, &messages) {
-                self.red(&format!("the events of {session} tell another history: {difference}"));
+                self.violation(&format!(
+                    "the events of {session} differ from its messages: {difference}"
+                ));
             }
             let verified = self.get(&format!("/v1/sessions/{session}/verify")).await?;
             if verified["is_valid"] != true {
-                self.red(&format!("the service itself finds: {}", verified["findings"]));
+                self.violation(&format!("the service reports findings: {}", verified["findings"]));
             }
         }
         Ok(())
@@ -180,22 +183,24 @@ impl Arena {
         let refusals = self.simulator.refusals();
         self.tally.refusals.add(refusals.len());
         for refusal in refusals {
-            self.red(&format!("the model refused: {refusal}"));
+            self.violation(&format!("the model refused: {refusal}"));
         }
     }
 
-    async fn nobody_wrote_without_a_claim(&self) -> anyhow::Result<()> {
+    async fn no_node_wrote_without_a_claim(&self) -> anyhow::Result<()> {
         let rows = "SELECT node, what, run_id::text FROM crash.zombies";
         let rows: Vec<(String, String, String)> =
             sqlx::query_as(rows).fetch_all(&self.pool).await?;
         self.tally.zombie_writes.add(rows.len());
         for (node, what, run) in rows {
-            self.red(&format!("{node} wrote {what} for the run {run}, which it did not hold"));
+            self.violation(&format!(
+                "{node} wrote {what} for the run {run}, which it did not hold"
+            ));
         }
         Ok(())
     }
 
-    /// Connections are not more than the pools of the nodes may have.
+    /// The number of connections is within the sizes of the pools.
     async fn connections_are_few(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(10);
         let rows = "SELECT usename::text, application_name, count(*) FROM pg_stat_activity
@@ -204,18 +209,18 @@ impl Arena {
         loop {
             let rows: Vec<(String, String, i64)> =
                 sqlx::query_as(rows).fetch_all(&self.pool).await?;
-            let most = |name: &str| match name {
+            let limit = |name: &str| match name {
                 "twostep api" | "twostep admission" | "twostep worker" => 8,
                 "twostep bus" => 2,
                 _ => 1,
             };
             let Some((node, name, count)) =
-                rows.into_iter().find(|(_, name, count)| *count > most(name))
+                rows.into_iter().find(|(_, name, count)| *count > limit(name))
             else {
                 return Ok(());
             };
             if Instant::now() > deadline {
-                self.red(&format!("{node} has {count} connections as {name:?}"));
+                self.violation(&format!("{node} has {count} connections as {name:?}"));
                 return Ok(());
             }
             sleep(Duration::from_millis(100)).await;
@@ -223,31 +228,33 @@ impl Arena {
     }
 
     fn no_files_are_left(&self) {
-        for file in left_over(&self.folder.join("work")) {
-            self.red(&format!("a temporary file is left: {file}"));
+        for file in temporary_files(&self.folder.join("work")) {
+            self.violation(&format!("a temporary file is left: {file}"));
         }
     }
 
     async fn no_children_are_left(&self) -> anyhow::Result<()> {
-        for seat in &self.seats {
-            let Some(pid) = seat.node.lock().await.as_ref().map(|node| node.pid) else { continue };
+        for node in &self.nodes {
+            let Some(pid) = node.process.lock().await.as_ref().map(|process| process.pid) else {
+                continue;
+            };
             let path = format!("/proc/{0}/task/{0}/children", pid.as_raw_nonzero());
             let children = fs::read_to_string(path).unwrap_or_default();
             if !children.trim().is_empty() {
-                self.red(&format!("a node has children: {children}"));
+                self.violation(&format!("a node has children: {children}"));
             }
         }
         Ok(())
     }
 }
 
-/// Temporary files in a folder and those in it.
-fn left_over(folder: &Path) -> Vec<String> {
+/// Returns the temporary files under a folder.
+fn temporary_files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            found.extend(left_over(&path));
+            found.extend(temporary_files(&path));
         } else if entry.file_name().to_string_lossy().starts_with(".twostep-") {
             found.push(path.display().to_string());
         }

@@ -1,4 +1,5 @@
-//! A client that never gives up: it posts again, with the same key, to whoever answers.
+//! A client that repeats each request, with the same idempotency key, alternately to both nodes
+//! until one accepts it.
 
 use std::time::{Duration, Instant};
 
@@ -7,36 +8,36 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::arena::{Arena, locked};
-use crate::planted::refusal;
+use crate::planted::keep_refusal;
+use crate::testbed::{Testbed, locked};
 
-/// How long a client tries.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// How long a client repeats a request.
+const RETRY_FOR: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(60);
-/// A node that stands still answers nobody.
+/// A paused node does not answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 
-impl Arena {
-    /// Makes a session.
+impl Testbed {
+    /// Creates a session.
     pub(crate) async fn session(&self) -> anyhow::Result<String> {
         self.session_for("").await
     }
 
-    /// Makes a session for conversations of a kind.
+    /// Creates a session for conversations of a kind.
     pub(crate) async fn session_for(&self, kind: &str) -> anyhow::Result<String> {
         let body = match kind {
             "ask" => json!({ "permissions": [{ "tool": "witness", "decision": "ask" }] }),
             "long" => json!({ "context": { "compact_at": 1000 }, "system": "Wait. ".repeat(1000) }),
-            // So that some of the longer conversations are summed up as well.
+            // So that some of the longer conversations are compacted as well.
             _ => json!({ "context": { "compact_at": 4000 } }),
         };
-        let session = self.insist(0, "/v1/sessions", &body, None).await?;
-        let id = session["id"].as_str().context("a session without an id")?.to_owned();
+        let session = self.post_until_accepted(0, "/v1/sessions", &body, None).await?;
+        let id = session["id"].as_str().context("the session has no id")?.to_owned();
         locked(&self.sessions).push(id.clone());
         Ok(id)
     }
 
-    /// Posts a message until it is accepted, first to this node; gives the run's id.
+    /// Posts a message until it is accepted, first to the node `first`. Returns the id of the run.
     pub(crate) async fn post(
         &self,
         first: usize,
@@ -46,7 +47,7 @@ impl Arena {
         self.post_as(first, session, &json!({ "content": text })).await
     }
 
-    /// Posts a message that stops what the session is doing.
+    /// Posts a message that interrupts the active run of the session.
     pub(crate) async fn interrupt(
         &self,
         first: usize,
@@ -58,16 +59,16 @@ impl Arena {
     }
 
     async fn post_as(&self, first: usize, session: &str, body: &Value) -> anyhow::Result<String> {
-        let text = body["content"].as_str().context("a message without a text")?;
+        let text = body["content"].as_str().context("the message has no text")?;
         let path = format!("/v1/sessions/{session}/messages");
-        let run = self.insist(first, &path, body, Some(text)).await?;
-        let run = run["id"].as_str().context("a run without an id")?.to_owned();
+        let run = self.post_until_accepted(first, &path, body, Some(text)).await?;
+        let run = run["id"].as_str().context("the run has no id")?.to_owned();
         locked(&self.accepted).push((text.to_owned(), run.clone()));
         self.tally.accepted.add(1);
         Ok(run)
     }
 
-    /// Asks for a run to be cancelled until somebody has heard it.
+    /// Requests the cancellation of a run until a node accepts it.
     pub(crate) async fn cancel(
         &self,
         first: usize,
@@ -75,45 +76,45 @@ impl Arena {
         run: &str,
     ) -> anyhow::Result<()> {
         let path = format!("/v1/sessions/{session}/runs/{run}/cancel");
-        self.insist(first, &path, &json!({}), None).await?;
+        self.post_until_accepted(first, &path, &json!({}), None).await?;
         Ok(())
     }
 
-    /// Allows a call until somebody has heard it.
+    /// Allows a call until a node accepts the decision.
     pub(crate) async fn allow(&self, session: &str, call: &str) -> anyhow::Result<()> {
         let path = format!("/v1/sessions/{session}/approvals/{call}");
-        self.insist(0, &path, &json!({ "decision": "allow" }), None).await?;
+        self.post_until_accepted(0, &path, &json!({ "decision": "allow" }), None).await?;
         Ok(())
     }
 
-    async fn insist(
+    async fn post_until_accepted(
         &self,
         first: usize,
         path: &str,
         body: &Value,
         key: Option<&str>,
     ) -> anyhow::Result<Value> {
-        let deadline = Instant::now() + PATIENCE;
-        let mut seat = first;
+        let deadline = Instant::now() + RETRY_FOR;
+        let mut index = first;
         loop {
-            match self.try_post(seat, path, body, key).await? {
+            match self.try_post(index, path, body, key).await? {
                 Some(answer) => return Ok(answer),
-                None if Instant::now() > deadline => bail!("nobody took a post to {path}"),
+                None if Instant::now() > deadline => bail!("no node accepted a request to {path}"),
                 None => sleep(PAUSE).await,
             }
-            seat = 1 - seat;
+            index = 1 - index;
         }
     }
 
-    /// One try; none if it may be tried again.
+    /// Sends a request once. Returns `None` if it may be repeated.
     async fn try_post(
         &self,
-        seat: usize,
+        index: usize,
         path: &str,
         body: &Value,
         key: Option<&str>,
     ) -> anyhow::Result<Option<Value>> {
-        let Some(address) = self.address(seat) else { return Ok(None) };
+        let Some(address) = self.address(index) else { return Ok(None) };
         let mut request = self.http.post(format!("{address}{path}")).timeout(ANSWER_WITHIN);
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
@@ -122,7 +123,7 @@ impl Arena {
         match response.status() {
             status if status.is_success() => Ok(response.json().await.ok()),
             status => {
-                let text = refusal(response).await;
+                let text = keep_refusal(response).await;
                 // The queue of the session may be full.
                 let is_busy =
                     [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
@@ -132,7 +133,7 @@ impl Arena {
         }
     }
 
-    /// Reads a whole list.
+    /// Reads all pages of a list.
     pub(crate) async fn list(&self, session: &str, resource: &str) -> anyhow::Result<Vec<Value>> {
         let mut all = Vec::new();
         let mut after = "0".to_owned();
@@ -149,27 +150,27 @@ impl Arena {
         }
     }
 
-    /// Reads one thing, from whoever answers.
+    /// Reads a resource from the first node that answers.
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + RETRY_FOR;
         loop {
-            for address in [0, 1].into_iter().filter_map(|seat| self.address(seat)) {
+            for address in [0, 1].into_iter().filter_map(|index| self.address(index)) {
                 let response = self.http.get(format!("{address}{path}")).send().await;
                 let Ok(response) = response else { continue };
                 if !response.status().is_success() {
-                    refusal(response).await;
+                    keep_refusal(response).await;
                 } else if let Ok(body) = response.json().await {
                     return Ok(body);
                 }
             }
             if Instant::now() > deadline {
-                bail!("nobody answers {path}");
+                bail!("no node answers {path}");
             }
             sleep(PAUSE).await;
         }
     }
 
-    /// Waits until a run has settled, or until it is time to give up; says whether it has.
+    /// Waits until a run has settled; returns false if it has not after `within`.
     pub(crate) async fn settled(&self, run: &str, within: Duration) -> bool {
         let id = run.trim_start_matches("run_");
         let deadline = Instant::now() + within;

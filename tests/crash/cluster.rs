@@ -1,4 +1,4 @@
-//! A Postgres server of the test's own, and databases on it.
+//! A Postgres server for the test, and its databases.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ use twostep::store::api_keys::{NewKey, insert};
 use crate::args::Args;
 use crate::planted::DATABASE_PASSWORD;
 
-/// The names under which the nodes connect.
+/// The roles with which the nodes connect.
 pub(crate) const NODES: [&str; 2] = ["node_a", "node_b"];
 
-/// The database that the others are copied from.
+/// The database from which the others are copied.
 const TEMPLATE: &str = "template_crash";
 
-/// A server.
+/// A Postgres server.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     options: Options,
@@ -38,7 +38,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a server in a new folder. What survives a crash of the server must be durable.
+    /// Starts a server in a new folder. `durability` must be `Durable` if the server will crash.
     pub(crate) async fn start(
         args: &Args,
         folder: &Path,
@@ -52,7 +52,7 @@ impl Cluster {
         };
         let server = PrivatePostgres::start(&options).await?;
         let this = Self {
-            // Nobody asks for it, and nobody may see it.
+            // The server ignores the password; the output is searched for it.
             admin: server.connect_options().password(DATABASE_PASSWORD).disable_statement_logging(),
             socket: server.data_dir().join("run/.s.PGSQL.5432"),
             options,
@@ -65,7 +65,7 @@ impl Cluster {
     }
 
     async fn make_template(&self) -> anyhow::Result<()> {
-        // With so many databases, syncing file by file takes most of a recovery.
+        // With many databases, syncing file by file takes most of the time of a recovery.
         self.execute("ALTER SYSTEM SET recovery_init_sync_method = syncfs".to_owned()).await?;
         for node in NODES {
             self.execute(format!("CREATE ROLE {node} SUPERUSER LOGIN")).await?;
@@ -74,12 +74,12 @@ impl Cluster {
         let pool = PgPoolOptions::new().connect_lazy_with(self.admin.clone().database(TEMPLATE));
         MIGRATIONS.run(&pool).await?;
         pool.execute(include_str!("audit.sql")).await?;
-        let_in(&self.key, &pool).await?;
+        register_key(&self.key, &pool).await?;
         pool.close().await;
         Ok(())
     }
 
-    /// Makes a database: with the schema and the test's book, or empty.
+    /// Creates a database: with the schema and the audit tables of the test, or empty.
     pub(crate) async fn database(&self, is_empty: bool) -> anyhow::Result<Database> {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
         let name = format!("crash_{number}");
@@ -90,21 +90,21 @@ impl Cluster {
         Ok(Database { options, socket: self.socket.clone(), key: Arc::clone(&self.key) })
     }
 
-    /// Ends the server as a crash would, and starts it again.
+    /// Crashes the server and starts it again.
     pub(crate) async fn crash(&self) -> anyhow::Result<()> {
         let mut server = self.server.lock().await;
-        let running = server.take().context("the server is gone")?;
+        let running = server.take().context("the server has stopped")?;
         let pid_file = running.data_dir().join("pg/postmaster.pid");
         let pid = fs::read_to_string(&pid_file)?.lines().next().map(str::parse).transpose()?;
         let pid = pid.and_then(Pid::from_raw).context("no process of the server")?;
-        // What `pg_ctl -m immediate stop` does.
+        // The same as `pg_ctl -m immediate stop`.
         kill_process(pid, Signal::QUIT)?;
         running.stop().await?;
         *server = Some(PrivatePostgres::start(&self.options).await?);
         Ok(())
     }
 
-    /// Ends the server in order.
+    /// Shuts the server down.
     pub(crate) async fn stop(&self) -> anyhow::Result<()> {
         if let Some(server) = self.server.lock().await.take() {
             server.stop().await?;
@@ -120,7 +120,7 @@ impl Cluster {
     }
 }
 
-/// A database of one arena.
+/// The database of one testbed.
 #[derive(Debug, Clone)]
 pub(crate) struct Database {
     options: PgConnectOptions,
@@ -129,18 +129,18 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// What a node is given.
+    /// The URL for a node.
     pub(crate) fn url(&self, node: &str) -> String {
         self.options.clone().username(node).to_url_lossy().to_string()
     }
 
-    /// What a node is given whose connections go through a proxy.
+    /// The URL for a node whose connections go through a proxy.
     pub(crate) fn url_through(&self, node: &str, port: u16) -> String {
         let name = self.options.get_database().unwrap_or_default();
         format!("postgres://{node}:{DATABASE_PASSWORD}@127.0.0.1:{port}/{name}?sslmode=disable")
     }
 
-    /// For the test itself.
+    /// A pool for the test itself.
     pub(crate) fn pool(&self) -> PgPool {
         PgPoolOptions::new()
             .max_connections(4)
@@ -148,23 +148,23 @@ impl Database {
             .connect_lazy_with(self.options.clone())
     }
 
-    /// What clients have to show.
+    /// The API key of the clients.
     pub(crate) fn key(&self) -> String {
         self.key.reveal()
     }
 
-    /// Makes the key good in a database that was empty.
-    pub(crate) async fn let_in(&self, pool: &PgPool) -> anyhow::Result<()> {
-        let_in(&self.key, pool).await
+    /// Stores the key in a database that was created empty.
+    pub(crate) async fn register_key(&self, pool: &PgPool) -> anyhow::Result<()> {
+        register_key(&self.key, pool).await
     }
 
-    /// A connection that is not of the pool.
+    /// Opens a connection outside the pool.
     pub(crate) async fn connect(&self) -> anyhow::Result<sqlx::PgConnection> {
         Ok(self.options.connect().await?)
     }
 }
 
-async fn let_in(key: &ApiKey, pool: &PgPool) -> anyhow::Result<()> {
+async fn register_key(key: &ApiKey, pool: &PgPool) -> anyhow::Result<()> {
     let (tenant_id, scope) = (TenantId::DEFAULT, Scope::Write);
     let (id, hash) = (key.id(), key.hash());
     let new = NewKey { id, tenant_id, name: "crash", hash, scope, lifetime: None };

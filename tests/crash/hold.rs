@@ -1,4 +1,4 @@
-//! Holding the service in the middle of a commit: a trigger waits for a lock that the test has.
+//! Stops the service inside a commit: a trigger waits for a lock that the test holds.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -7,38 +7,38 @@ use anyhow::{Context as _, bail};
 use sqlx::{AssertSqlSafe, Executor as _, PgConnection, PgPool};
 use tokio::time::sleep;
 
-use crate::arena::Arena;
 use crate::cluster::{Database, NODES};
+use crate::testbed::Testbed;
 
-/// How long a place is waited for.
+/// The limit for waiting until a point is reached.
 pub(crate) const REACHED_WITHIN: Duration = Duration::from_secs(30);
 
-/// A commit that is to be held.
+/// The commits to stop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Commit {
     pub(crate) table: &'static str,
     /// `INSERT` or `UPDATE`.
     pub(crate) on: &'static str,
-    /// Which rows.
+    /// A condition on the rows.
     pub(crate) when: &'static str,
 }
 
-/// A lock that is held.
+/// The lock, held by the test.
 #[derive(Debug)]
 pub(crate) struct Hold {
     conn: PgConnection,
     undo: String,
 }
 
-/// Who waits in a commit.
+/// A node that waits inside a commit.
 #[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) seat: usize,
+pub(crate) struct HeldBackend {
+    pub(crate) index: usize,
     pub(crate) backend: i32,
 }
 
 impl Hold {
-    /// Holds the commits of such rows, at the moment when the transaction is about to end.
+    /// Stops the commits of such rows, at the end of the transaction.
     pub(crate) async fn commit(database: &Database, commit: Commit) -> anyhow::Result<Self> {
         let Commit { table, on, when } = commit;
         let make = format!(
@@ -48,7 +48,7 @@ impl Hold {
         Self::new(database, make, format!("DROP TRIGGER crash_hold ON {table}")).await
     }
 
-    /// Holds a migration after it has made this table.
+    /// Stops a migration after it has created this table.
     pub(crate) async fn migration(database: &Database, table: &str) -> anyhow::Result<Self> {
         let make = format!(
             "CREATE FUNCTION crash_hold() RETURNS event_trigger LANGUAGE plpgsql AS $$
@@ -70,8 +70,11 @@ impl Hold {
         Ok(Self { conn, undo })
     }
 
-    /// Waits until somebody is held.
-    pub(crate) async fn held(&self, pool: &PgPool) -> anyhow::Result<Option<Held>> {
+    /// Waits until a node waits for the lock. Returns `None` after the limit.
+    pub(crate) async fn wait_until_held(
+        &self,
+        pool: &PgPool,
+    ) -> anyhow::Result<Option<HeldBackend>> {
         let waiting =
             "SELECT a.usename::text, a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
                        WHERE l.locktype = 'advisory' AND NOT l.granted AND l.objid = 4711
@@ -80,15 +83,18 @@ impl Hold {
         while Instant::now() < deadline {
             let row: Option<(String, i32)> = sqlx::query_as(waiting).fetch_optional(pool).await?;
             if let Some((node, backend)) = row {
-                let seat = NODES.iter().position(|name| *name == node);
-                return Ok(Some(Held { seat: seat.context("a stranger waits")?, backend }));
+                let index = NODES.iter().position(|name| *name == node);
+                return Ok(Some(HeldBackend {
+                    index: index.context("a connection that is not of a node waits")?,
+                    backend,
+                }));
             }
             sleep(Duration::from_millis(5)).await;
         }
         Ok(None)
     }
 
-    /// Lets everybody go on, and holds nobody any more.
+    /// Releases the lock and removes the trigger.
     pub(crate) async fn release(mut self) -> anyhow::Result<()> {
         self.conn.execute("SELECT pg_advisory_unlock(4711)").await?;
         self.conn.execute(AssertSqlSafe(self.undo)).await?;
@@ -96,9 +102,13 @@ impl Hold {
     }
 }
 
-/// Waits until a failpoint has left its mark.
-pub(crate) async fn reached(arena: &Arena, point: &str, kind: &str) -> anyhow::Result<PathBuf> {
-    let mark = arena.mark(point, kind);
+/// Waits until a failpoint is reached. Returns the file by which it reports that.
+pub(crate) async fn wait_for_failpoint(
+    testbed: &Testbed,
+    point: &str,
+    kind: &str,
+) -> anyhow::Result<PathBuf> {
+    let mark = testbed.mark(point, kind);
     let deadline = Instant::now() + REACHED_WITHIN;
     while !mark.exists() {
         if Instant::now() > deadline {

@@ -1,4 +1,4 @@
-//! Sessions that talk at the same time.
+//! Load: sessions whose clients post messages at the same time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,52 +8,53 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::arena::Arena;
-use crate::plans::KINDS;
+use crate::conversations::KINDS;
 use crate::reader::Reader;
+use crate::testbed::Testbed;
 use crate::watch::Watch;
 
-/// Clients at work.
+/// The running clients.
 #[derive(Debug)]
 pub(crate) struct Load {
-    arena: Arc<Arena>,
-    talks: JoinSet<anyhow::Result<()>>,
+    testbed: Arc<Testbed>,
+    conversations: JoinSet<anyhow::Result<()>>,
     stop: CancellationToken,
     readers: Vec<Reader>,
     watch: Watch,
 }
 
 impl Load {
-    /// Starts so many sessions. Half of them are followed.
+    /// Starts `sessions` sessions. The events of every second one are followed.
     pub(crate) async fn start(
-        arena: &Arc<Arena>,
+        testbed: &Arc<Testbed>,
         sessions: usize,
         rng: &mut Rng,
     ) -> anyhow::Result<Self> {
         let stop = CancellationToken::new();
-        let mut talks = JoinSet::new();
+        let mut conversations = JoinSet::new();
         let mut readers = Vec::new();
         for number in 0..sessions {
-            let session = arena.session().await?;
+            let session = testbed.session().await?;
             if number % 2 == 0 {
-                readers.push(Reader::start(arena, &session));
+                readers.push(Reader::start(testbed, &session));
             }
-            let talk = talk(Arc::clone(arena), session, number, rng.fork(), stop.clone());
-            talks.spawn(talk);
+            let conversation =
+                converse(Arc::clone(testbed), session, number, rng.fork(), stop.clone());
+            conversations.spawn(conversation);
         }
-        let watch = Watch::start(arena);
-        Ok(Self { arena: Arc::clone(arena), talks, stop, readers, watch })
+        let watch = Watch::start(testbed);
+        Ok(Self { testbed: Arc::clone(testbed), conversations, stop, readers, watch })
     }
 
-    /// Lets the clients come to their ends, and checks all that was left.
+    /// Waits for the clients and checks the stored state.
     pub(crate) async fn finish(mut self) -> anyhow::Result<()> {
         self.stop.cancel();
-        while let Some(talk) = self.talks.join_next().await {
-            if let Err(error) = talk? {
-                self.arena.red(&format!("a client gave up: {error:#}"));
+        while let Some(conversation) = self.conversations.join_next().await {
+            if let Err(error) = conversation? {
+                self.testbed.violation(&format!("a client failed: {error:#}"));
             }
         }
-        self.arena.settle_and_check().await?;
+        self.testbed.settle_and_check().await?;
         for reader in self.readers {
             reader.finish().await;
         }
@@ -62,8 +63,8 @@ impl Load {
     }
 }
 
-async fn talk(
-    arena: Arc<Arena>,
+async fn converse(
+    testbed: Arc<Testbed>,
     session: String,
     number: usize,
     mut rng: Rng,
@@ -74,19 +75,19 @@ async fn talk(
             break;
         }
         let kind = rng.choice(KINDS).unwrap_or("say");
-        let (text, seat) = (format!("{kind}.s{number}t{turn}"), rng.usize(..2));
+        let (text, index) = (format!("{kind}.s{number}t{turn}"), rng.usize(..2));
         let run = if rng.u8(..15) == 0 {
-            arena.interrupt(seat, &session, &text).await?
+            testbed.interrupt(index, &session, &text).await?
         } else {
-            arena.post(seat, &session, &text).await?
+            testbed.post(index, &session, &text).await?
         };
         if rng.u8(..15) == 0 {
             sleep(Duration::from_millis(rng.u64(..300))).await;
-            arena.cancel(seat, &session, &run).await?;
+            testbed.cancel(index, &session, &run).await?;
         }
-        // Now and then a message comes before the last one is answered.
+        // One message in four is posted while the previous run is still active.
         if rng.u8(..4) > 0 {
-            let settled = arena.settled(&run, Duration::from_mins(1));
+            let settled = testbed.settled(&run, Duration::from_mins(1));
             stop.run_until_cancelled(settled).await;
         }
         sleep(Duration::from_millis(rng.u64(..120))).await;

@@ -1,37 +1,37 @@
-//! The crash test: kills, stops and cuts off the service at chosen and at random moments, and
-//! checks that nothing accepted is lost, that no tool with effects runs twice by itself, and that
-//! no session is left in a state that the model refuses.
+//! The crash test: kills, pauses and disconnects the service at chosen and at random moments. It
+//! checks that no accepted message is lost, that no tool with side effects is executed twice
+//! without a request, and that the model accepts the history of every session.
 //!
-//! `make crash` runs it. Everything random follows from the seed that is printed first. `--help`
-//! lists what can be changed.
+//! `make crash` runs it. The seed that is printed first determines all random choices. `--help`
+//! lists the options.
 #![cfg(test)]
 
 mod approver;
-mod arena;
 mod args;
 mod check;
 mod client;
 mod cluster;
+mod conversations;
 mod hold;
 #[path = "../support/kept_output.rs"]
 mod kept_output;
 mod load;
+mod model_calls;
 mod node;
 mod output;
-mod paid;
 mod phases;
-mod plans;
 mod planted;
 mod points;
 mod proxy;
 mod reader;
 mod rebuild;
 mod report;
+mod suite;
 mod takeover;
 mod tally;
+mod testbed;
 mod watch;
 mod work;
-mod world;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -42,7 +42,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{Args, Phase};
 use crate::output::{note, say};
-use crate::world::World;
+use crate::suite::Suite;
 
 fn main() -> ExitCode {
     match run(Args::parse()) {
@@ -60,79 +60,80 @@ fn run(args: Args) -> anyhow::Result<bool> {
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
     say(&format!("seed {seed}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(until_stopped(args, seed))
+    runtime.block_on(run_until_stopped(args, seed))
 }
 
-/// Plays everything. A signal ends it in order: dropping a process kills it.
-async fn until_stopped(args: Args, seed: u64) -> anyhow::Result<bool> {
+/// Runs all phases. On a signal it returns early, which drops, and so kills, all processes.
+async fn run_until_stopped(args: Args, seed: u64) -> anyhow::Result<bool> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {
-        is_well = play(args, seed) => is_well,
+        passed = run_phases(args, seed) => passed,
         _ = terminate.recv() => anyhow::bail!("stopped"),
         _ = interrupt.recv() => anyhow::bail!("stopped"),
     }
 }
 
-async fn play(args: Args, seed: u64) -> anyhow::Result<bool> {
+async fn run_phases(args: Args, seed: u64) -> anyhow::Result<bool> {
     let started = Instant::now();
-    let world = World::new(args, seed).await?;
-    if world.args.keep {
-        note(&format!("logs are in {}", world.folder().display()));
+    let suite = Suite::new(args, seed).await?;
+    if suite.args.keep {
+        note(&format!("logs are in {}", suite.folder().display()));
     }
-    let wants = |phase| world.args.wants(phase);
-    // Those that mostly wait share the time with those that mostly work.
+    let includes = |phase| suite.args.includes(phase);
+    // A phase that mostly waits runs at the same time as one that mostly computes.
     let points = async {
-        if wants(Phase::Points) {
-            phases::points::play(&world).await;
+        if includes(Phase::Points) {
+            phases::points::run(&suite).await;
             note(&format!("points: done after {:.0?}", started.elapsed()));
         }
     };
     let stops = async {
-        if wants(Phase::Stops) {
-            phases::stops::play(&world).await;
+        if includes(Phase::Stops) {
+            phases::stops::run(&suite).await;
             note(&format!("stops: done after {:.0?}", started.elapsed()));
         }
     };
     tokio::join!(points.boxed_local(), stops.boxed_local());
     let proofs = async {
-        if wants(Phase::Proofs) {
-            phases::proofs::play(&world).await;
+        if includes(Phase::Proofs) {
+            phases::proofs::run(&suite).await;
             note(&format!("proofs: done after {:.0?}", started.elapsed()));
         }
     };
     let kills = async {
-        if wants(Phase::Kills) {
-            phases::kills::play(&world).await;
+        if includes(Phase::Kills) {
+            phases::kills::run(&suite).await;
             note(&format!("kills: done after {:.0?}", started.elapsed()));
         }
     };
     tokio::join!(proofs.boxed_local(), kills.boxed_local());
     let clocks = async {
-        if wants(Phase::Clocks) {
-            phases::clocks::play(&world).await;
+        if includes(Phase::Clocks) {
+            phases::clocks::run(&suite).await;
         }
     };
-    let restarts = story(&world, Phase::Restarts, phases::restarts::play(&world).boxed_local());
-    let cuts = story(&world, Phase::Cuts, phases::cuts::play(&world).boxed_local());
+    let restarts =
+        single_scenario(&suite, Phase::Restarts, phases::restarts::run(&suite).boxed_local());
+    let cuts = single_scenario(&suite, Phase::Cuts, phases::cuts::run(&suite).boxed_local());
     tokio::join!(clocks.boxed_local(), restarts, cuts);
-    planted::logs(world.folder());
-    let is_well = report::report(&world);
+    planted::keep_logs(suite.folder());
+    let passed = report::report(&suite);
     say(&format!("{:.0} s", started.elapsed().as_secs_f64()));
-    world.durable.stop().await?;
-    world.fast.stop().await?;
-    Ok(is_well)
+    suite.durable.stop().await?;
+    suite.fast.stop().await?;
+    Ok(passed)
 }
 
-/// One long story, which is a finding if it cannot be told.
-async fn story(
-    world: &World,
+/// Runs a phase that consists of one scenario. An error of the scenario is a violation.
+async fn single_scenario(
+    suite: &Suite,
     phase: Phase,
-    told: futures::future::LocalBoxFuture<'_, anyhow::Result<()>>,
+    scenario: futures::future::LocalBoxFuture<'_, anyhow::Result<()>>,
 ) {
-    if world.args.wants(phase) {
+    if suite.args.includes(phase) {
         let name = format!("{phase:?}");
-        world.play(1, vec![(name.clone(), told)]).await;
+        suite.run_scenarios(1, vec![(name.clone(), scenario)]).await;
         note(&format!("{name}: done"));
     }
 }

@@ -13,17 +13,17 @@ use tokio::time::timeout;
 
 use crate::planted::{COLLECTOR_HEADERS, MODEL_KEY};
 
-/// A start takes a tenth of a second, and much longer on a machine that is busy.
+/// The limit for a start, which takes 0.1 s, and much longer on a busy machine.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// What a node does.
+/// The role of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It accepts, and works.
+    /// Accepts messages and executes runs.
     All,
-    /// It only accepts.
+    /// Only accepts messages.
     Accept,
-    /// It only works.
+    /// Only executes runs.
     Work,
 }
 
@@ -34,21 +34,21 @@ pub(crate) struct Launch {
     pub(crate) role: Role,
     pub(crate) database_url: String,
     pub(crate) model_url: String,
-    /// Where its spans go.
+    /// The URL to which it exports spans.
     pub(crate) collector: String,
     pub(crate) data_dir: PathBuf,
     pub(crate) workspace: PathBuf,
     pub(crate) witness: PathBuf,
     pub(crate) faults_dir: PathBuf,
     pub(crate) log: PathBuf,
-    /// Seconds that its clock is ahead, if it has a clock of its own.
+    /// Seconds by which its clock is ahead, if it is wrong.
     pub(crate) clock: Option<i64>,
-    /// Faults that it has in store.
+    /// Options that inject faults.
     pub(crate) faults: Vec<String>,
 }
 
 impl Role {
-    fn words(self) -> &'static [&'static str] {
+    fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::All => &["serve"],
             Self::Accept => &["serve", "--no-worker"],
@@ -57,10 +57,10 @@ impl Role {
     }
 }
 
-/// The tools of all conversations.
+/// The tools of all sessions.
 const TOOLS: &str = "write_file,list_files,get_time,witness,dawdle,Task";
 
-/// A process. Dropping it kills it.
+/// A process of the service. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Node {
     child: Child,
@@ -77,7 +77,7 @@ impl Node {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("ANTHROPIC_API_KEY", MODEL_KEY)
             .env("OTEL_EXPORTER_OTLP_HEADERS", COLLECTOR_HEADERS)
-            .args(launch.role.words())
+            .args(launch.role.arguments())
             .args(["--database-url", &launch.database_url])
             .args(["--anthropic-base-url", &launch.model_url])
             .args(["--otlp-endpoint", &launch.collector])
@@ -87,7 +87,7 @@ impl Node {
             .arg(&launch.witness)
             .arg("--faults-dir")
             .arg(&launch.faults_dir)
-            // Tools with effects run; what a session asks about is asked.
+            // Tools with side effects run without approval, unless a session has a rule.
             .args(["--permission-mode", "bypass", "--allow-bypass"])
             .args(&launch.faults);
         if launch.role != Role::Work {
@@ -105,12 +105,12 @@ impl Node {
             .kill_on_drop(true)
             .spawn()?;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
-        let pid = id.and_then(Pid::from_raw).context("a process that has ended")?;
-        let stdout = child.stdout.take().context("no stdout")?;
+        let pid = id.and_then(Pid::from_raw).context("the process has already exited")?;
+        let stdout = child.stdout.take().context("the process has no stdout")?;
         Ok(Self { child, pid, stdout: BufReader::new(stdout).lines() })
     }
 
-    /// Waits until it says where it listens, or that it works.
+    /// Waits until it prints that it is ready. Returns its address if it listens.
     pub(crate) async fn ready(&mut self) -> anyhow::Result<Option<String>> {
         let address = async {
             while let Some(line) = self.stdout.next_line().await? {
@@ -121,7 +121,7 @@ impl Node {
                     return Ok(None);
                 }
             }
-            bail!("a node ended at its start")
+            bail!("a node exited during its start")
         };
         timeout(READY_WITHIN, address).await.context("a node did not become ready")?
     }
@@ -130,18 +130,18 @@ impl Node {
         Ok(kill_process(self.pid, signal)?)
     }
 
-    /// Kills it, and waits for its end.
+    /// Kills it and waits for its exit.
     pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
         Ok(self.child.kill().await?)
     }
 
-    /// Waits for its end.
-    pub(crate) async fn ended(&mut self, within: Duration) -> bool {
+    /// Waits for its exit; returns false if it still runs after `within`.
+    pub(crate) async fn wait_for_exit(&mut self, within: Duration) -> bool {
         timeout(within, self.child.wait()).await.is_ok()
     }
 
-    /// Whether it has ended by itself.
-    pub(crate) fn has_ended(&mut self) -> bool {
+    /// Returns whether it has exited.
+    pub(crate) fn has_exited(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 }

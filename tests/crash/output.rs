@@ -1,12 +1,12 @@
-//! What the crash test says: figures on stdout, progress on stderr.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the place")]
+//! The output of the crash test: results on stdout, progress on stderr.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the only module that prints")]
 
-/// A line of data.
+/// Prints a line of results.
 pub(crate) fn say(line: &str) {
     println!("{line}");
 }
 
-/// A line for the person who waits.
+/// Prints a line of progress.
 pub(crate) fn note(line: &str) {
     eprintln!("{line}");
 }

@@ -1,4 +1,4 @@
-//! Secrets that the nodes are given, and what they say: `make crash` searches the one for the other.
+//! The secrets that the nodes receive. `make crash` searches the output of the nodes for them.
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::kept_output;
 
 pub(crate) const MODEL_KEY: &str = "planted-model-key";
 pub(crate) const DATABASE_PASSWORD: &str = "planted-database-password";
-/// What the collector of traces is sent with each batch, as the environment says it.
+/// The header of requests to the trace collector, as the value of the environment variable.
 pub(crate) const COLLECTOR_HEADERS: &str = "authorization=Bearer%20planted-collector-key";
 
-/// A collector of traces, which keeps what it is sent.
+/// A trace collector, which keeps the batches that it receives.
 #[derive(Debug)]
 pub(crate) struct Collector {
     pub(crate) url: String,
@@ -28,7 +28,7 @@ impl Collector {
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
-        // What it says is text between numbers.
+        // A batch is binary with readable strings, which is enough for the search.
         let keep = async |body: Bytes| kept_output::keep_response(&String::from_utf8_lossy(&body));
         let router = Router::new().route("/v1/traces", post(keep));
         let serve = async {
@@ -38,24 +38,25 @@ impl Collector {
     }
 }
 
-/// Keeps why a node refuses something.
-pub(crate) async fn refusal(response: Response) -> String {
+/// Keeps the text of an error response.
+pub(crate) async fn keep_refusal(response: Response) -> String {
     let text = response.text().await.unwrap_or_default();
     kept_output::keep_response(&text);
     text
 }
 
-/// Keeps the figures of a node.
-pub(crate) async fn figures(http: &Client, address: &str) {
+/// Keeps the metrics of a node.
+pub(crate) async fn keep_metrics(http: &Client, address: &str) {
     if let Ok(response) = http.get(format!("{address}/metrics")).send().await {
         kept_output::keep_response(&response.text().await.unwrap_or_default());
     }
 }
 
-/// Keeps the logs of the nodes of all arenas, in the folders beneath this one.
-pub(crate) fn logs(folder: &Path) {
-    let arenas = fs::read_dir(folder).into_iter().flatten().flatten();
-    let files = arenas.flat_map(|arena| fs::read_dir(arena.path()).into_iter().flatten().flatten());
+/// Keeps the logs of the nodes of all testbeds, which are in subfolders of `folder`.
+pub(crate) fn keep_logs(folder: &Path) {
+    let testbeds = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files =
+        testbeds.flat_map(|testbed| fs::read_dir(testbed.path()).into_iter().flatten().flatten());
     for path in
         files.map(|file| file.path()).filter(|path| path.extension() == Some("log".as_ref()))
     {

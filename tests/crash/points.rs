@@ -1,57 +1,57 @@
-//! The places where a crash is interesting.
+//! The points at which faults are injected.
 
 use crate::hold::Commit;
 
-/// A place, and how to get there.
+/// A point, and the conversation that reaches it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
-    /// The number of the point.
+    /// The name of the point.
     pub(crate) point: &'static str,
-    pub(crate) place: Place,
-    /// The kind of conversation that leads there.
+    pub(crate) location: Location,
+    /// The kind of the conversation.
     pub(crate) kind: &'static str,
-    /// Whether all kinds of faults are tried.
-    pub(crate) is_bold: bool,
+    /// Whether the point is also tested with a pause and with a crash of Postgres.
+    pub(crate) is_important: bool,
 }
 
-/// Where a process is caught.
+/// The location of a point.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// At a failpoint, when it is reached for the n-th time.
     Code(&'static str, u32),
-    /// In a commit.
+    /// During a commit.
     Commit(Commit),
-    /// In the commit of a second message's claim.
+    /// During the commit that claims the run of a second, queued message.
     QueuedClaim,
-    /// In the commit of a takeover.
+    /// During the commit of a takeover.
     Sweep,
-    /// After it was told to stop.
+    /// After the process received a signal to shut down.
     Drain,
-    /// In a migration.
+    /// During a migration.
     Migration,
 }
 
 impl Case {
     pub(crate) fn name(&self) -> String {
-        match self.place {
-            Place::Code(name, nth) => format!("{} {name}@{nth} {}", self.point, self.kind),
-            Place::Commit(commit) => {
+        match self.location {
+            Location::Code(name, nth) => format!("{} {name}@{nth} {}", self.point, self.kind),
+            Location::Commit(commit) => {
                 format!("{} commit of {} {}", self.point, commit.table, self.kind)
             }
-            Place::QueuedClaim => format!("{} commit of a claim", self.point),
-            Place::Sweep => format!("{} commit of a takeover", self.point),
-            Place::Drain => format!("{} draining", self.point),
-            Place::Migration => format!("{} migration", self.point),
+            Location::QueuedClaim => format!("{} commit of a claim", self.point),
+            Location::Sweep => format!("{} commit of a takeover", self.point),
+            Location::Drain => format!("{} draining", self.point),
+            Location::Migration => format!("{} migration", self.point),
         }
     }
 }
 
 const fn code(point: &'static str, name: &'static str, nth: u32, kind: &'static str) -> Case {
-    Case { point, place: Place::Code(name, nth), kind, is_bold: false }
+    Case { point, location: Location::Code(name, nth), kind, is_important: false }
 }
 
-const fn bold(point: &'static str, name: &'static str, nth: u32, kind: &'static str) -> Case {
-    Case { is_bold: true, ..code(point, name, nth, kind) }
+const fn important(point: &'static str, name: &'static str, nth: u32, kind: &'static str) -> Case {
+    Case { is_important: true, ..code(point, name, nth, kind) }
 }
 
 const fn commit(
@@ -61,14 +61,19 @@ const fn commit(
     when: &'static str,
     kind: &'static str,
 ) -> Case {
-    Case { point, place: Place::Commit(Commit { table, on, when }), kind, is_bold: false }
+    Case {
+        point,
+        location: Location::Commit(Commit { table, on, when }),
+        kind,
+        is_important: false,
+    }
 }
 
-const fn special(point: &'static str, place: Place, kind: &'static str) -> Case {
-    Case { point, place, kind, is_bold: false }
+const fn special(point: &'static str, location: Location, kind: &'static str) -> Case {
+    Case { point, location, kind, is_important: false }
 }
 
-/// The claim of a message that waited.
+/// The claim of a queued run.
 pub(crate) const QUEUED_CLAIM: Commit = Commit {
     table: "runs",
     on: "UPDATE",
@@ -82,28 +87,28 @@ pub(crate) const TAKEOVER: Commit = Commit {
     when: "OLD.status = 'running' AND NEW.attempt > OLD.attempt",
 };
 
-/// All that can be reached.
+/// All points that can be reached.
 pub(crate) const CASES: [Case; 40] = [
     code("K01", "post-read", 1, "effect"),
     commit("K02", "runs", "INSERT", "true", "effect"),
-    bold("K03", "before-reply", 1, "effect"),
+    important("K03", "before-reply", 1, "effect"),
     code("K04", "message-stored", 1, "effect"),
-    special("K05", Place::QueuedClaim, "effect"),
-    bold("K06", "claimed", 1, "effect"),
+    special("K05", Location::QueuedClaim, "effect"),
+    important("K06", "claimed", 1, "effect"),
     code("K07", "request-sent", 1, "effect"),
-    bold("K08", "in-reply", 5, "say"),
+    important("K08", "in-reply", 5, "say"),
     code("K09", "in-reply", 5, "input"),
-    bold("K10", "reply-read", 1, "effect"),
+    important("K10", "reply-read", 1, "effect"),
     commit("K11", "tool_calls", "INSERT", "NEW.position = 1", "effect"),
-    bold("K12", "call-started", 1, "effect"),
+    important("K12", "call-started", 1, "effect"),
     code("K12", "call-started", 1, "write"),
-    bold("K13", "call-running", 1, "effect"),
+    important("K13", "call-running", 1, "effect"),
     code("K14", "file-written", 1, "write"),
-    bold("K15", "call-ended", 1, "effect"),
+    important("K15", "call-ended", 1, "effect"),
     code("K15", "call-ended", 1, "write"),
     code("K15", "call-ended", 3, "mixed"),
     code("K16", "some-recorded", 2, "look"),
-    bold("K17", "results-ready", 1, "mixed"),
+    important("K17", "results-ready", 1, "mixed"),
     commit(
         "K18",
         "messages",
@@ -112,7 +117,7 @@ pub(crate) const CASES: [Case; 40] = [
         "mixed",
     ),
     code("K19", "results-stored", 1, "rounds"),
-    bold("K20", "suspended", 1, "ask"),
+    important("K20", "suspended", 1, "ask"),
     commit("K20", "runs", "UPDATE", "NEW.status = 'requires_action'", "ask"),
     code("K21", "decided", 1, "ask"),
     commit(
@@ -124,19 +129,19 @@ pub(crate) const CASES: [Case; 40] = [
     ),
     commit("K22", "runs", "UPDATE", "NEW.status = 'completed'", "effect"),
     code("K23", "settled", 1, "effect"),
-    bold("K24", "child-ended", 1, "tasks"),
+    important("K24", "child-ended", 1, "tasks"),
     code("K24", "child-ended", 2, "tasks"),
     code("K24", "call-started", 1, "tasks"),
     commit("K24", "sessions", "INSERT", "NEW.parent_session_id IS NOT NULL", "tasks"),
     commit("K24", "events", "INSERT", "NEW.type = 'session.thread_event'", "tasks"),
-    special("K26", Place::Sweep, "slow"),
+    special("K26", Location::Sweep, "slow"),
     code("K27", "compacting", 1, "long"),
     commit("K27", "compactions", "INSERT", "true", "long"),
-    special("K28", Place::Drain, "slow"),
-    special("K29", Place::Migration, "effect"),
+    special("K28", Location::Drain, "slow"),
+    special("K29", Location::Migration, "effect"),
     code("K30", "step-stored", 3, "rounds"),
     commit("K30", "events", "INSERT", "NEW.type = 'agent.tool_result'", "effect"),
 ];
 
-/// Points of parts that the service does not have yet.
+/// Points that are not implemented yet.
 pub(crate) const MISSING: [(&str, &str); 1] = [("K25", "a call of an MCP server is under way")];

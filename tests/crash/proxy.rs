@@ -1,7 +1,8 @@
-//! A way to the database that breaks off in the middle of a commit.
+//! A proxy to the database that cuts connections during a commit.
 //!
-//! Statements of the service commit by themselves, so what carries a commit is the `Sync` after a
-//! statement that writes. Half of the cuts come just before it is passed on, half just after.
+//! Statements of the service are transactions of their own, so the `Sync` message after a writing
+//! statement commits it. Half of the cuts happen directly before it is forwarded, half directly
+//! after.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,9 +15,9 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::arena::locked;
+use crate::testbed::locked;
 
-/// A proxy at work. It stops when this is dropped.
+/// A running proxy. It stops when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) port: u16,
@@ -48,7 +49,7 @@ impl Proxy {
         Ok(Self { port, shared, _stop: stop.drop_guard() })
     }
 
-    /// From now on, cuts so many of a thousand commits.
+    /// Sets how many of a thousand commits are cut.
     pub(crate) fn cut_per_mille(&self, commits: u32) {
         self.shared.per_mille.store(commits, Ordering::Relaxed);
     }
@@ -61,12 +62,12 @@ impl Proxy {
 async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
     let tasks = TaskTracker::new();
     while let Ok((client, _)) = listener.accept().await {
-        let pass = pass(client, Arc::clone(&shared));
-        tasks.spawn(stop.clone().run_until_cancelled_owned(pass));
+        let forwarded = forward(client, Arc::clone(&shared));
+        tasks.spawn(stop.clone().run_until_cancelled_owned(forwarded));
     }
 }
 
-/// Where a commit is cut.
+/// The position of a cut, relative to the commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Before,
@@ -84,8 +85,8 @@ impl Shared {
     }
 }
 
-/// One connection.
-async fn pass(client: TcpStream, shared: Arc<Shared>) {
+/// Forwards one connection.
+async fn forward(client: TcpStream, shared: Arc<Shared>) {
     let _ = client.set_nodelay(true);
     let Ok(server) = UnixStream::connect(&shared.socket).await else { return };
     let (mut from_client, mut to_client) = client.into_split();
@@ -94,10 +95,10 @@ async fn pass(client: TcpStream, shared: Arc<Shared>) {
     let is_cut = CancellationToken::new();
     let back = is_cut.clone();
     answers.spawn(async move {
-        let passed = back.run_until_cancelled(copy(&mut from_server, &mut to_client)).await;
+        let copied = back.run_until_cancelled(copy(&mut from_server, &mut to_client)).await;
         drop(to_client);
-        if passed.is_none() {
-            // The server is heard to the end, so that it comes to its own.
+        if copied.is_none() {
+            // Read the rest, so that the server can finish the commit.
             let _ = copy(&mut from_server, &mut tokio::io::sink()).await;
         }
     });
@@ -120,12 +121,12 @@ async fn pass(client: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-/// Takes what a client sends apart.
+/// Splits the bytes of a client into messages of the Postgres protocol.
 #[derive(Debug, Default)]
 struct Reader {
     pending: VecDeque<u8>,
     has_begun: bool,
-    /// Prepared statements by name, and whether they write.
+    /// Whether each prepared statement writes, by its name.
     statements: HashMap<Vec<u8>, bool>,
     writes: bool,
 }
@@ -137,9 +138,9 @@ struct Message {
 }
 
 impl Reader {
-    /// The next whole message.
+    /// Returns the next complete message.
     fn next(&mut self) -> Option<Message> {
-        // The first message has no type.
+        // The startup message has no type byte.
         let head = usize::from(self.has_begun);
         let length: Vec<u8> = self.pending.iter().skip(head).take(4).copied().collect();
         let length = u32::from_be_bytes(length.try_into().ok()?);
@@ -148,13 +149,13 @@ impl Reader {
             return None;
         }
         let bytes: Vec<u8> = self.pending.drain(..whole).collect();
-        let commits = self.has_begun && self.look(&bytes);
+        let commits = self.has_begun && self.commits(&bytes);
         self.has_begun = true;
         Some(Message { bytes, commits })
     }
 
-    /// Whether this message ends a transaction that writes.
-    fn look(&mut self, message: &[u8]) -> bool {
+    /// Returns whether this message commits a transaction that writes.
+    fn commits(&mut self, message: &[u8]) -> bool {
         let mut parts = message.get(5..).unwrap_or_default().split(|byte| *byte == 0);
         match message.first() {
             Some(b'P') => {
@@ -170,7 +171,7 @@ impl Reader {
                 false
             }
             Some(b'S') => std::mem::take(&mut self.writes),
-            // The end of a transaction of several statements.
+            // The commit of a transaction of several statements.
             Some(b'Q') => parts.next().is_some_and(|sql| sql.starts_with(b"COMMIT")),
             _ => false,
         }

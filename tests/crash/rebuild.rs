@@ -1,4 +1,4 @@
-//! The history as the events tell it, against the history as it is stored.
+//! Compares the history that the events describe with the stored messages.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,26 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-/// The text that a request to the model is about: the last one that a user said.
-pub(crate) fn asked_by(body: &Bytes) -> anyhow::Result<String> {
+/// Returns the last text of a user in a request to the model.
+pub(crate) fn user_text(body: &Bytes) -> anyhow::Result<String> {
     let body: Value = serde_json::from_slice(body)?;
-    let messages = body["messages"].as_array().context("a request without messages")?;
-    let said = messages.iter().rev().filter(|message| message["role"] == "user").find_map(|user| {
+    let messages = body["messages"].as_array().context("the request has no messages")?;
+    let last = messages.iter().rev().filter(|message| message["role"] == "user").find_map(|user| {
         let blocks = user["content"].as_array()?;
         let text = blocks.iter().find(|block| block["type"] == "text")?;
         text["text"].as_str().map(str::to_owned)
     });
-    said.context("a request without a user")
+    last.context("the request has no text of a user")
 }
 
-/// Whether a request to the model is for a summary of all that came before.
+/// Returns whether a request to the model asks for a summary of the history.
 pub(crate) fn asks_for_a_summary(body: &Bytes) -> bool {
     body.ends_with(br#"],"compaction":{"type":"summarize"}}"#)
 }
 
-/// Where the two differ first; none if they do not.
+/// Returns the first difference, if any.
 pub(crate) fn difference(events: &[Value], messages: &[Value]) -> Option<String> {
-    let mut told = told(events);
+    let mut rebuilt = rebuild(events);
     let mut stored: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for item in messages {
         let message = &item["message"];
@@ -33,27 +33,27 @@ pub(crate) fn difference(events: &[Value], messages: &[Value]) -> Option<String>
         let blocks: Vec<Value> = blocks.iter().map(plain).collect();
         stored.entry(run_of(item)).or_default().push(json!([message["role"], blocks]));
     }
-    // A message that never began is told, and is not in the history.
-    told.retain(|run, turns| turns.len() > 1 || stored.contains_key(run));
-    if told.keys().ne(stored.keys()) {
-        return Some(format!("of {} runs, not of {}", told.len(), stored.len()));
+    // The message of a run that never started has an event, but is not in the history.
+    rebuilt.retain(|run, turns| turns.len() > 1 || stored.contains_key(run));
+    if rebuilt.keys().ne(stored.keys()) {
+        return Some(format!("of {} runs, not of {}", rebuilt.len(), stored.len()));
     }
-    for (run, turns) in &told {
+    for (run, turns) in &rebuilt {
         let stored = stored.get(run)?;
         if turns != stored {
-            let at = turns.iter().zip(stored).position(|(told, stored)| told != stored);
+            let at = turns.iter().zip(stored).position(|(rebuilt, stored)| rebuilt != stored);
             let at = at.unwrap_or(turns.len().min(stored.len()));
-            let (told, stored) = (turns.get(at), stored.get(at));
-            return Some(format!("in {run} at {at}: {told:?} and not {stored:?}"));
+            let (rebuilt, stored) = (turns.get(at), stored.get(at));
+            return Some(format!("in {run} at {at}: {rebuilt:?} and not {stored:?}"));
         }
     }
     None
 }
 
-/// What the events say of each run: role and blocks, one entry a message.
-fn told(events: &[Value]) -> BTreeMap<String, Vec<Value>> {
+/// Rebuilds the messages of each run from its events: role and blocks, one entry per message.
+fn rebuild(events: &[Value]) -> BTreeMap<String, Vec<Value>> {
     let mut runs: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    let mut open: BTreeMap<String, Open> = BTreeMap::new();
+    let mut open: BTreeMap<String, OpenTurn> = BTreeMap::new();
     for event in events {
         let run = run_of(event);
         let turns = runs.entry(run.clone()).or_default();
@@ -61,20 +61,20 @@ fn told(events: &[Value]) -> BTreeMap<String, Vec<Value>> {
         match event["type"].as_str().unwrap_or_default() {
             "user.message" => turns.push(json!(["user", event["content"]])),
             "agent.message" => {
-                open.said.extend(event["content"].as_array().cloned().unwrap_or_default());
+                open.blocks.extend(event["content"].as_array().cloned().unwrap_or_default());
             }
             "agent.tool_use" => {
                 open.calls.push(event["id"].clone());
-                open.said.push(plain(&with_type(event, "tool_use")));
+                open.blocks.push(plain(&with_type(event, "tool_use")));
             }
             "agent.tool_result" => {
                 open.results
                     .push((event["tool_use_id"].clone(), plain(&with_type(event, "tool_result"))));
             }
-            "span.model_request_end" if !open.said.is_empty() => {
-                turns.push(json!(["assistant", std::mem::take(&mut open.said)]));
+            "span.model_request_end" if !open.blocks.is_empty() => {
+                turns.push(json!(["assistant", std::mem::take(&mut open.blocks)]));
             }
-            "span.model_request_start" | "session.status_idle" => turns.extend(open.answered()),
+            "span.model_request_start" | "session.status_idle" => turns.extend(open.take_results()),
             _ => {}
         }
     }
@@ -82,15 +82,15 @@ fn told(events: &[Value]) -> BTreeMap<String, Vec<Value>> {
 }
 
 #[derive(Debug, Default)]
-struct Open {
-    said: Vec<Value>,
+struct OpenTurn {
+    blocks: Vec<Value>,
     calls: Vec<Value>,
     results: Vec<(Value, Value)>,
 }
 
-impl Open {
-    /// The message of results, in the order of the calls.
-    fn answered(&mut self) -> Option<Value> {
+impl OpenTurn {
+    /// Returns the message with the results, in the order of the calls.
+    fn take_results(&mut self) -> Option<Value> {
         if self.results.is_empty() {
             return None;
         }
@@ -112,7 +112,7 @@ fn with_type(event: &Value, kind: &str) -> Value {
     block
 }
 
-/// A block without what events and messages write in different ways.
+/// Returns a block without the fields that differ between events and messages.
 fn plain(block: &Value) -> Value {
     let fields: &[&str] = match block["type"].as_str().unwrap_or_default() {
         "tool_use" => &["type", "id", "name", "input"],

@@ -1,29 +1,29 @@
-//! The last lines.
+//! The last lines of the output.
 
 use std::time::Duration;
 
 use crate::args::Phase;
 use crate::output::say;
 use crate::points::{CASES, MISSING};
+use crate::suite::Suite;
 use crate::tally::Longest;
-use crate::world::World;
 
-/// Says everything that was counted; false if something is not what it must be.
-pub(crate) fn report(world: &World) -> bool {
-    let tally = &world.tally;
+/// Prints all counters and violations. Returns whether there was no violation.
+pub(crate) fn report(suite: &Suite) -> bool {
+    let tally = &suite.tally;
     let mut known: Vec<&str> = CASES.iter().map(|case| case.point).collect();
     known.dedup();
     let hit = tally.points();
-    if world.args.wants(Phase::Points) && world.args.case.is_empty() {
+    if suite.args.includes(Phase::Points) && suite.args.case.is_empty() {
         for point in known.iter().filter(|point| !hit.contains(*point)) {
-            tally.red(point, "never reached");
+            tally.violation(point, "never reached");
         }
     }
-    if world.is_untouched() {
-        tally.red("nothing was played", &format!("no case has {:?} in its name", world.args.case));
+    if suite.has_run_nothing() {
+        tally.violation("no case was run", &format!("no case name contains {:?}", suite.args.case));
     }
     for (point, what) in MISSING {
-        say(&format!("{point}: not there yet ({what})"));
+        say(&format!("{point}: not implemented yet ({what})"));
     }
     let line = |name: &str, value: String| say(&format!("{name:<28}{value}"));
     let count = |name: &str, count: &crate::tally::Count| line(name, count.get().to_string());
@@ -31,18 +31,18 @@ pub(crate) fn report(world: &World) -> bool {
     count("lost", &tally.lost);
     count("completed", &tally.completed);
     count("cancelled by clients", &tally.cancelled);
-    count("given up as crash loops", &tally.crash_loops);
+    count("failed as crash loops", &tally.crash_loops);
     count("effects", &tally.effects);
     count("doubled effects", &tally.doubled_effects);
     line("takeover, same node", longest(&tally.same_node));
     line("takeover, other node", longest(&tally.other_node));
-    line("going on after Postgres", longest(&tally.after_postgres));
+    line("recovery after Postgres", longest(&tally.after_postgres));
     count("false takeovers", &tally.false_takeovers);
     count("zombie writes", &tally.zombie_writes);
     count("broken invariants", &tally.broken_invariants);
     count("model refusals", &tally.refusals);
     count("model calls", &tally.model_calls);
-    count("model calls made again", &tally.paid_twice);
+    count("repeated model calls", &tally.repeated_model_calls);
     count("events followed", &tally.events_followed);
     count("kills", &tally.kills);
     count("restarts of Postgres", &tally.restarts);
@@ -51,19 +51,19 @@ pub(crate) fn report(world: &World) -> bool {
     count("terminated connections", &tally.terminations);
     count("commits cut", &tally.cuts);
     line("points hit / known", format!("{} / {}", hit.len(), known.len()));
-    line("seed", world.seed.to_string());
-    let reds = tally.reds();
-    for red in &reds {
-        say(&format!("RED {red}"));
+    line("seed", suite.seed.to_string());
+    let violations = tally.violations();
+    for violation in &violations {
+        say(&format!("RED {violation}"));
     }
-    say(if reds.is_empty() { "all is well" } else { "NOT ALL IS WELL" });
-    reds.is_empty()
+    say(if violations.is_empty() { "no violations" } else { "THERE ARE VIOLATIONS" });
+    violations.is_empty()
 }
 
 fn longest(times: &Longest) -> String {
     match times.get() {
         (_, 0) => "not measured".to_owned(),
-        (time, count) => format!("{:.1} s at most, of {count}", seconds(time)),
+        (time, count) => format!("at most {:.1} s, of {count}", seconds(time)),
     }
 }
 

@@ -1,17 +1,17 @@
-//! How long runs lay still after their worker had died, and whether one was taken from a worker
-//! to whom nothing had happened.
+//! Checks how long runs had no worker after a fault, and that no run was taken from a healthy
+//! worker.
 
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff_sqlx::Timestamp as SqlTimestamp;
 
-use crate::arena::{Arena, Deed, Entry};
 use crate::cluster::NODES;
+use crate::testbed::{NodeEvent, RecordedEvent, Testbed};
 
-/// The most that a node may take that is started again.
+/// The limit for a takeover by the same node, after its restart.
 const SAME_NODE: Duration = Duration::from_secs(2);
-/// The most that another node may take.
+/// The limit for a takeover by the other node.
 const OTHER_NODE: Duration = Duration::from_secs(15);
 
 /// One attempt of one run.
@@ -22,11 +22,11 @@ struct Claim {
     node: String,
     at: SqlTimestamp,
     has_waited: bool,
-    begun: Option<SqlTimestamp>,
+    started: Option<SqlTimestamp>,
 }
 
 impl Claim {
-    fn seat(&self) -> Option<usize> {
+    fn node_index(&self) -> Option<usize> {
         NODES.iter().position(|node| *node == self.node)
     }
 
@@ -34,9 +34,9 @@ impl Claim {
         system(self.at.to_jiff())
     }
 
-    /// When readers could see that the run went on.
-    fn begun(&self) -> SystemTime {
-        self.begun.map_or_else(|| self.at(), |begun| system(begun.to_jiff()))
+    /// The time at which readers could see that the run continued.
+    fn started(&self) -> SystemTime {
+        self.started.map_or_else(|| self.at(), |started| system(started.to_jiff()))
     }
 }
 
@@ -44,84 +44,87 @@ fn system(at: Timestamp) -> SystemTime {
     at.into()
 }
 
-impl Arena {
+impl Testbed {
     pub(crate) async fn takeovers_were_in_time(&self) -> anyhow::Result<()> {
         let claims: Vec<Claim> = sqlx::query_as(
             "SELECT c.run_id::text AS run, c.attempt, c.node, c.at, c.has_waited,
-                    (SELECT min(b.at) FROM crash.begins b
-                     WHERE b.run_id = c.run_id AND b.attempt = c.attempt) AS begun
+                    (SELECT min(b.at) FROM crash.starts b
+                     WHERE b.run_id = c.run_id AND b.attempt = c.attempt) AS started
              FROM crash.claims c ORDER BY c.run_id, c.attempt",
         )
         .fetch_all(&self.pool)
         .await?;
-        let book = self.book();
+        let events = self.node_events();
         for pair in claims.windows(2) {
             if let [before, after] = pair
                 && before.run == after.run
                 && !after.has_waited
             {
-                self.judge(&book, before, after);
+                self.check_takeover(&events, before, after);
             }
         }
         Ok(())
     }
 
-    fn judge(&self, book: &[Entry], before: &Claim, after: &Claim) {
-        let concerns = |entry: &&Entry| {
-            entry.deed != Deed::Ready
-                && (entry.node.is_none() || entry.node == before.seat())
-                // The book is written before the deed is done, the claim after it was made.
-                && entry.at + Duration::from_secs(1) > before.at()
-                && entry.at <= after.at()
+    fn check_takeover(&self, events: &[RecordedEvent], before: &Claim, after: &Claim) {
+        let concerns = |event: &&RecordedEvent| {
+            event.kind != NodeEvent::Ready
+                && (event.node.is_none() || event.node == before.node_index())
+                // An event is recorded before the fault is injected, a claim after it is made.
+                && event.at + Duration::from_secs(1) > before.at()
+                && event.at <= after.at()
         };
-        let Some(fault) = book.iter().find(concerns) else {
+        let Some(fault) = events.iter().find(concerns) else {
             self.tally.false_takeovers.add(1);
             let (run, attempt) = (&after.run, after.attempt);
-            self.red(&format!("a false takeover of {run} by {} (attempt {attempt})", after.node));
+            self.violation(&format!(
+                "a false takeover of {run} by {} (attempt {attempt})",
+                after.node
+            ));
             return;
         };
-        if fault.node.is_none() || fault.deed == Deed::Disconnected {
+        if fault.node.is_none() || fault.kind == NodeEvent::Disconnected {
             return;
         }
-        let lives = Lives { book, seat: after.seat(), until: after.begun() };
-        let ready = lives.ready_since();
+        let lifetime = NodeLifetime { events, index: after.node_index(), until: after.started() };
+        let ready = lifetime.ready_since();
         if after.node == before.node {
-            if fault.deed == Deed::Died {
-                let time = since(after.begun(), ready);
+            if fault.kind == NodeEvent::Died {
+                let time = since(after.started(), ready);
                 self.tally.same_node.add(time);
-                self.in_time(after, time, SAME_NODE);
+                self.check_time(after, time, SAME_NODE);
             }
             return;
         }
-        // Who was not there at first can only be measured from its own beginning.
-        let time = since(after.begun(), fault.at.max(ready));
+        // A node that did not run at the time of the fault is measured from its start.
+        let time = since(after.started(), fault.at.max(ready));
         self.tally.other_node.add(time);
-        self.in_time(after, time, OTHER_NODE);
+        self.check_time(after, time, OTHER_NODE);
     }
 
-    fn in_time(&self, claim: &Claim, time: Duration, most: Duration) {
-        if time > most {
-            self.red(&format!("{} took {} over after {time:.1?}", claim.node, claim.run));
+    fn check_time(&self, claim: &Claim, time: Duration, limit: Duration) {
+        if time > limit {
+            self.violation(&format!("{} took over {} after {time:.1?}", claim.node, claim.run));
         }
     }
 }
 
-/// When a node was there.
-struct Lives<'a> {
-    book: &'a [Entry],
-    seat: Option<usize>,
+/// The events of a node before a takeover.
+struct NodeLifetime<'a> {
+    events: &'a [RecordedEvent],
+    index: Option<usize>,
     until: SystemTime,
 }
 
-impl Lives<'_> {
-    /// Since when the node lives that was there at the end. A run may be taken up before the test
-    /// has read that the node is ready.
+impl NodeLifetime<'_> {
+    /// Returns since when the node was ready at the takeover. It may claim a run before the test
+    /// has read that it is ready.
     fn ready_since(&self) -> SystemTime {
-        let mine = || self.book.iter().filter(|entry| entry.node == self.seat);
-        let died = mine().filter(|entry| entry.deed == Deed::Died && entry.at <= self.until);
-        let died = died.map(|entry| entry.at).next_back();
-        let ready = mine().filter(|entry| entry.deed == Deed::Ready && Some(entry.at) >= died);
-        ready.map(|entry| entry.at).next().map_or(self.until, |ready| ready.min(self.until))
+        let mine = || self.events.iter().filter(|event| event.node == self.index);
+        let died = mine().filter(|event| event.kind == NodeEvent::Died && event.at <= self.until);
+        let died = died.map(|event| event.at).next_back();
+        let ready = mine().filter(|event| event.kind == NodeEvent::Ready && Some(event.at) >= died);
+        ready.map(|event| event.at).next().map_or(self.until, |ready| ready.min(self.until))
     }
 }
 

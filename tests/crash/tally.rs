@@ -1,4 +1,4 @@
-//! What was counted, and what was found.
+//! The counters and the violations.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::output::note;
 
-/// One count.
+/// A counter.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -21,7 +21,7 @@ impl Count {
     }
 }
 
-/// The longest of some times, in milliseconds, and how many there were.
+/// The longest of several durations, and their number.
 #[derive(Debug, Default)]
 pub(crate) struct Longest(Mutex<(Duration, usize)>);
 
@@ -36,7 +36,7 @@ impl Longest {
     }
 }
 
-/// All figures of a test, or of one proof.
+/// All counters of a test, or of one proof.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) accepted: Count,
@@ -54,7 +54,7 @@ pub(crate) struct Tally {
     pub(crate) broken_invariants: Count,
     pub(crate) refusals: Count,
     pub(crate) model_calls: Count,
-    pub(crate) paid_twice: Count,
+    pub(crate) repeated_model_calls: Count,
     pub(crate) kills: Count,
     pub(crate) restarts: Count,
     pub(crate) stops: Count,
@@ -63,28 +63,28 @@ pub(crate) struct Tally {
     pub(crate) events_followed: Count,
     pub(crate) wrong_clocks: Count,
     points: Mutex<BTreeSet<&'static str>>,
-    red: Mutex<Vec<String>>,
-    /// Whether nobody is told at once, because red is what is wanted.
+    violations: Mutex<Vec<String>>,
+    /// Whether violations are not printed, because they are expected.
     is_quiet: bool,
 }
 
 impl Tally {
-    /// A tally whose findings are for its owner alone.
+    /// Returns a tally that does not print its violations.
     pub(crate) fn quiet() -> Self {
         Self { is_quiet: true, ..Self::default() }
     }
 
-    /// Notes something that must not be.
-    pub(crate) fn red(&self, place: &str, what: &str) {
-        let line = format!("{place}: {what}");
+    /// Records and prints a violation.
+    pub(crate) fn violation(&self, scenario: &str, message: &str) {
+        let line = format!("{scenario}: {message}");
         if !self.is_quiet {
             note(&format!("RED {line}"));
         }
-        locked(&self.red).push(line);
+        locked(&self.violations).push(line);
     }
 
-    pub(crate) fn reds(&self) -> Vec<String> {
-        locked(&self.red).clone()
+    pub(crate) fn violations(&self) -> Vec<String> {
+        locked(&self.violations).clone()
     }
 
     pub(crate) fn reached(&self, point: &'static str) {

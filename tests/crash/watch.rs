@@ -1,4 +1,4 @@
-//! A second look every second: what must hold at every moment.
+//! Checks every second the invariants that hold at every moment.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::arena::Arena;
+use crate::testbed::Testbed;
 
-/// A watcher at work. It stops when this is dropped.
+/// A task that checks the invariants. It stops when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     task: JoinHandle<()>,
@@ -19,14 +19,14 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn start(arena: &Arc<Arena>) -> Self {
+    pub(crate) fn start(testbed: &Arc<Testbed>) -> Self {
         let stop = CancellationToken::new();
-        let arena = Arc::clone(arena);
+        let testbed = Arc::clone(testbed);
         let stopped = stop.clone();
         let task = TaskTracker::new().spawn(async move {
             let mut known = BTreeSet::new();
             while stopped.run_until_cancelled(sleep(Duration::from_secs(1))).await.is_some() {
-                arena.look(&mut known).await;
+                testbed.check_always(&mut known).await;
             }
         });
         Self { task, stop: stop.drop_guard() }
@@ -38,17 +38,17 @@ impl Watch {
     }
 }
 
-impl Arena {
-    /// Looks for what must not be at any moment, and tells what is new.
-    pub(crate) async fn look(&self, known: &mut BTreeSet<(String, String)>) {
+impl Testbed {
+    /// Checks the invariants that hold at every moment and reports new violations.
+    pub(crate) async fn check_always(&self, known: &mut BTreeSet<(String, String)>) {
         let always = include_str!("../support/always.sql");
-        // A database that is away is somebody else's finding.
+        // An unavailable database is not a violation of these invariants.
         let Ok(broken) = sqlx::query_as(always).fetch_all(&self.pool).await else { return };
         for row in broken {
             let row: (String, String) = row;
             if known.insert(row.clone()) {
                 self.tally.broken_invariants.add(1);
-                self.red(&format!("at some moment not: {} ({})", row.0, row.1));
+                self.violation(&format!("broken while running: {} ({})", row.0, row.1));
             }
         }
     }

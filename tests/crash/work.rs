@@ -1,4 +1,4 @@
-//! Work that a story is about: posts under way, runs in hands, leases that end.
+//! Steps of scenarios: post messages, wait until a node executes a run, expire leases.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,76 +10,76 @@ use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 
 use crate::approver::Approver;
-use crate::arena::{Arena, Deed};
 use crate::cluster::NODES;
 use crate::hold::REACHED_WITHIN;
+use crate::testbed::{NodeEvent, Testbed};
 use crate::watch::Watch;
 
-/// Posts under way, and a watcher as long as they are kept.
+/// Requests that post messages, with a watch and an approver until `end`.
 pub(crate) struct Posts {
-    under_way: Vec<JoinHandle<anyhow::Result<String>>>,
+    requests: Vec<JoinHandle<anyhow::Result<String>>>,
     watch: Watch,
     approver: Approver,
 }
 
 impl Posts {
-    /// Makes a session and posts messages to it, all at once, first to the first node.
+    /// Creates a session and posts messages to it concurrently, first to the first node.
     pub(crate) async fn start(
-        arena: &Arc<Arena>,
+        testbed: &Arc<Testbed>,
         kind: &str,
         messages: usize,
     ) -> anyhow::Result<Self> {
-        let session = arena.session_for(kind).await?;
+        let session = testbed.session_for(kind).await?;
         if kind == "long" {
-            // Only what came before a run can be summed up.
-            let run = arena.post(0, &session, "long.past").await?;
-            ensure!(arena.settled(&run, REACHED_WITHIN).await, "the past does not settle");
+            // A compaction replaces only messages of earlier runs.
+            let run = testbed.post(0, &session, "long.past").await?;
+            ensure!(testbed.settled(&run, REACHED_WITHIN).await, "the first run does not settle");
         }
-        let watch = Watch::start(arena);
-        let approver = Approver::start(arena, &session);
+        let watch = Watch::start(testbed);
+        let approver = Approver::start(testbed, &session);
         let post = |number| {
-            let (arena, session) = (Arc::clone(arena), session.clone());
+            let (testbed, session) = (Arc::clone(testbed), session.clone());
             let text = format!("{kind}.m{number}");
-            TaskTracker::new().spawn(async move { arena.post(0, &session, &text).await })
+            TaskTracker::new().spawn(async move { testbed.post(0, &session, &text).await })
         };
-        Ok(Self { under_way: (0..messages).map(post).collect(), watch, approver })
+        Ok(Self { requests: (0..messages).map(post).collect(), watch, approver })
     }
 
-    /// Waits until all of them are accepted.
+    /// Waits until all messages are accepted.
     pub(crate) async fn accepted(&mut self) -> anyhow::Result<()> {
-        for post in std::mem::take(&mut self.under_way) {
+        for post in std::mem::take(&mut self.requests) {
             post.await??;
         }
         Ok(())
     }
 
-    /// Nothing more will happen.
+    /// Stops the watch and the approver. All runs must have settled.
     pub(crate) async fn end(self) {
         drop(self.approver);
         self.watch.finish().await;
     }
 }
 
-/// Waits until a node has said that it drives a run.
-pub(crate) async fn at_work(arena: &Arena, seat: usize) -> anyhow::Result<()> {
+/// Waits until a node executes a run.
+pub(crate) async fn wait_until_working(testbed: &Testbed, index: usize) -> anyhow::Result<()> {
     let deadline = Instant::now() + REACHED_WITHIN;
-    let node = NODES.get(seat).context("no such node")?;
-    let begins = "SELECT count(*) FROM crash.begins b JOIN runs r ON r.id = b.run_id
+    let node = NODES.get(index).context("no such node")?;
+    let running = "SELECT count(*) FROM crash.starts b JOIN runs r ON r.id = b.run_id
                   WHERE node = $1 AND r.status = 'running' AND r.attempt = b.attempt";
     loop {
-        let count: i64 = sqlx::query_scalar(begins).bind(node).fetch_one(&arena.pool).await?;
+        let count: i64 = sqlx::query_scalar(running).bind(node).fetch_one(&testbed.pool).await?;
         if count > 0 {
             return Ok(());
         }
-        ensure!(Instant::now() < deadline, "{node} takes no run up");
+        ensure!(Instant::now() < deadline, "{node} claims no run");
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Ends all leases, so that nobody has to wait for it.
-pub(crate) async fn take_leases_away(arena: &Arena) -> anyhow::Result<()> {
-    arena.note(None, Deed::Stopped);
+/// Expires all leases, so that the test does not have to wait for that.
+pub(crate) async fn expire_leases(testbed: &Testbed) -> anyhow::Result<()> {
+    testbed.record(None, NodeEvent::Stopped);
     let end = "UPDATE runs SET lease_until = now() - interval '1 second' WHERE status = 'running'";
-    arena.pool.execute(end).await?;
+    testbed.pool.execute(end).await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Nodes whose clocks are an hour ahead or behind: nobody may take anything from anybody.
+//! Nodes whose clocks are an hour ahead or behind: no run may be taken from another node.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,38 +7,38 @@ use futures::FutureExt as _;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::arena::Setup;
 use crate::load::Load;
 use crate::output::say;
-use crate::world::World;
+use crate::suite::Suite;
+use crate::testbed::Setup;
 
 const HOUR: i64 = 3600;
 const SESSIONS: usize = 3;
-/// Longer than a lease.
-const WATCHED: Duration = Duration::from_secs(16);
+/// The duration of the load, longer than a lease.
+const LOAD_FOR: Duration = Duration::from_secs(16);
 
-pub(crate) async fn play(world: &World) {
+pub(crate) async fn run(suite: &Suite) {
     if library().is_none() {
-        say("clocks: not tried, because libfaketime is not installed");
+        say("clocks: skipped, because libfaketime is not installed");
         return;
     }
-    let stories = [("a clock ahead", HOUR), ("a clock behind", -HOUR)]
-        .map(|(name, seconds)| (name.to_owned(), one(world, name, seconds).boxed_local()));
-    world.play(2, stories.into()).await;
+    let scenarios = [("a clock ahead", HOUR), ("a clock behind", -HOUR)]
+        .map(|(name, seconds)| (name.to_owned(), run_scenario(suite, name, seconds).boxed_local()));
+    suite.run_scenarios(2, scenarios.into()).await;
 }
 
-async fn one(world: &World, name: &str, seconds: i64) -> anyhow::Result<()> {
+async fn run_scenario(suite: &Suite, name: &str, seconds: i64) -> anyhow::Result<()> {
     let setup = Setup { clocks: [None, Some(seconds)], ..Setup::default() };
-    let arena = world.arena(name, &world.fast, setup).await?;
-    arena.start_all().await?;
-    let load = Load::start(&arena, SESSIONS, &mut world.rng(name)).await?;
-    // What is taken over here was taken from somebody who lives.
-    sleep(WATCHED).await;
-    arena.tally.wrong_clocks.add(1);
+    let testbed = suite.testbed(name, &suite.fast, setup).await?;
+    testbed.start_all().await?;
+    let load = Load::start(&testbed, SESSIONS, &mut suite.rng(name)).await?;
+    // Each takeover in this time is false, because no node fails.
+    sleep(LOAD_FOR).await;
+    testbed.tally.wrong_clocks.add(1);
     load.finish().await
 }
 
-/// Gives a program a clock that is this much ahead.
+/// Sets the clock of a program ahead by `seconds`.
 pub(crate) fn set_clock(command: &mut Command, seconds: i64) {
     if let Some(library) = library() {
         command

@@ -1,4 +1,4 @@
-//! The parts of the test.
+//! The phases of the test.
 
 pub(crate) mod clocks;
 pub(crate) mod cuts;

@@ -9,248 +9,257 @@ use futures::future::try_join_all;
 use rustix::process::Signal;
 use sqlx::Executor as _;
 
-use crate::arena::{Arena, Deed, Setup};
-use crate::hold::{Commit, Held, Hold, REACHED_WITHIN, reached};
+use crate::hold::{Commit, HeldBackend, Hold, REACHED_WITHIN, wait_for_failpoint};
 use crate::phases::poison;
-use crate::phases::stops::stand_still;
-use crate::points::{CASES, Case, Place, QUEUED_CLAIM, TAKEOVER};
-use crate::work::{Posts, at_work, take_leases_away};
-use crate::world::World;
+use crate::phases::stops::pause_node;
+use crate::points::{CASES, Case, Location, QUEUED_CLAIM, TAKEOVER};
+use crate::suite::Suite;
+use crate::testbed::{NodeEvent, Setup, Testbed};
+use crate::work::{Posts, expire_leases, wait_until_working};
 
-/// What happens at a point.
+/// A fault at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     /// The process is killed.
     Kill,
-    /// Its connections to the database are cut.
+    /// The connections of the process to the database are cut.
     Disconnect,
-    /// It stands still until others have taken its work over.
+    /// The process is paused until its runs have been taken over.
     Stop,
 }
 
-/// Plays all cases with all their faults.
-pub(crate) async fn play(world: &World) {
-    let wanted = |name: &str| name.contains(&world.args.case);
-    let mut stories = Vec::new();
+/// Runs all cases with all their faults.
+pub(crate) async fn run(suite: &Suite) {
+    let is_selected = |name: &str| name.contains(&suite.args.case);
+    let mut scenarios = Vec::new();
     // The longest first.
     for fault in [Fault::Stop, Fault::Kill, Fault::Disconnect] {
         for case in CASES {
             let name = format!("{} {fault:?}", case.name());
-            if wanted(&name) && case.bears(fault) {
-                stories.push((name.clone(), one(world, name, case, fault).boxed_local()));
+            if is_selected(&name) && case.is_tested_with(fault) {
+                scenarios
+                    .push((name.clone(), run_scenario(suite, name, case, fault).boxed_local()));
             }
         }
     }
     let poison = "a run that kills its workers";
-    if wanted(poison) {
-        stories.push((poison.to_owned(), poison::play(world, poison).boxed_local()));
+    if is_selected(poison) {
+        scenarios.push((poison.to_owned(), poison::run(suite, poison).boxed_local()));
     }
-    world.play(world.args.at_a_time, stories).await;
-    let bold: Vec<Case> = CASES.into_iter().filter(|case| case.is_bold).collect();
-    // More of them would want more connections than a server has.
-    let parts = bold.chunks(4).enumerate().map(|(number, cases)| {
-        (format!("bold points {number}, Postgres"), postgres(world, cases).boxed_local())
+    suite.run_scenarios(suite.args.at_a_time, scenarios).await;
+    let important: Vec<Case> = CASES.into_iter().filter(|case| case.is_important).collect();
+    // At most 4 at once, because the number of connections of the server is limited.
+    let parts = important.chunks(4).enumerate().map(|(number, cases)| {
+        (format!("important points {number}, Postgres"), postgres(suite, cases).boxed_local())
     });
-    world.play(1, parts.filter(|(name, _)| wanted(name)).collect()).await;
+    suite.run_scenarios(1, parts.filter(|(name, _)| is_selected(name)).collect()).await;
 }
 
 impl Case {
-    fn bears(&self, fault: Fault) -> bool {
+    fn is_tested_with(&self, fault: Fault) -> bool {
         match fault {
             Fault::Kill => true,
-            Fault::Disconnect => !matches!(self.place, Place::Drain),
-            Fault::Stop => self.is_bold,
+            Fault::Disconnect => !matches!(self.location, Location::Drain),
+            Fault::Stop => self.is_important,
         }
     }
 }
 
-async fn one(world: &World, name: String, case: Case, fault: Fault) -> anyhow::Result<()> {
-    let story = Story { world, name, case, fault };
-    match case.place {
-        Place::Code(point, nth) => story.in_code(point, nth).await,
-        Place::Commit(commit) => story.in_commit(commit, 1).await,
-        Place::QueuedClaim => story.in_commit(QUEUED_CLAIM, 2).await,
-        Place::Sweep => story.in_sweep().await,
-        Place::Drain => story.in_drain().await,
-        Place::Migration => story.in_migration().await,
+async fn run_scenario(suite: &Suite, name: String, case: Case, fault: Fault) -> anyhow::Result<()> {
+    let scenario = Scenario { suite, name, case, fault };
+    match case.location {
+        Location::Code(point, nth) => scenario.in_code(point, nth).await,
+        Location::Commit(commit) => scenario.in_commit(commit, 1).await,
+        Location::QueuedClaim => scenario.in_commit(QUEUED_CLAIM, 2).await,
+        Location::Sweep => scenario.in_sweep().await,
+        Location::Drain => scenario.in_drain().await,
+        Location::Migration => scenario.in_migration().await,
     }
 }
 
-struct Story<'a> {
-    world: &'a World,
+struct Scenario<'a> {
+    suite: &'a Suite,
     name: String,
     case: Case,
     fault: Fault,
 }
 
-impl Story<'_> {
-    async fn arena(&self, failpoint: Option<String>) -> anyhow::Result<Arc<Arena>> {
+impl Scenario<'_> {
+    async fn testbed(&self, failpoint: Option<String>) -> anyhow::Result<Arc<Testbed>> {
         let faults = failpoint.map(|failpoint| format!("--failpoint={failpoint}"));
         let setup = Setup { faults: [faults.into_iter().collect(), vec![]], ..Setup::default() };
-        self.world.arena(&self.name, &self.world.fast, setup).await
+        self.suite.testbed(&self.name, &self.suite.fast, setup).await
     }
 
     async fn in_code(&self, point: &str, nth: u32) -> anyhow::Result<()> {
         let action = if self.fault == Fault::Kill { "abort" } else { "pause" };
-        let arena = self.arena(Some(format!("{point}@{nth}={action}"))).await?;
-        arena.start(0).await?;
-        // Now and then there is nobody else until it is back.
-        let is_alone = self.fault == Fault::Kill && self.world.rng(&self.name).u8(..3) == 0;
+        let testbed = self.testbed(Some(format!("{point}@{nth}={action}"))).await?;
+        testbed.start(0).await?;
+        // In one of three kills no other node runs until this one has restarted.
+        let is_alone = self.fault == Fault::Kill && self.suite.rng(&self.name).u8(..3) == 0;
         if !is_alone {
-            arena.start(1).await?;
+            testbed.start(1).await?;
         }
-        let posts = Posts::start(&arena, self.case.kind, 1).await?;
+        let posts = Posts::start(&testbed, self.case.kind, 1).await?;
         if self.fault == Fault::Kill {
-            ensure!(arena.has_died(0, REACHED_WITHIN).await, "{point} was not reached");
-            ensure!(arena.mark(point, "hit").exists(), "it died elsewhere");
-            return self.revive(&arena, 0, posts).await;
+            ensure!(testbed.has_died(0, REACHED_WITHIN).await, "{point} was not reached");
+            ensure!(testbed.mark(point, "hit").exists(), "the node died at another point");
+            return self.revive(&testbed, 0, posts).await;
         }
-        let mark = reached(&arena, point, "pause").await?;
+        let mark = wait_for_failpoint(&testbed, point, "pause").await?;
         if self.fault == Fault::Disconnect {
-            arena.disconnect(0).await?;
+            testbed.disconnect(0).await?;
             std::fs::remove_file(mark)?;
         } else {
-            stand_still(&arena, 0, || Ok(std::fs::remove_file(mark)?)).await?;
+            pause_node(&testbed, 0, || Ok(std::fs::remove_file(mark)?)).await?;
         }
-        self.end(&arena, posts).await
+        self.finish(&testbed, posts).await
     }
 
     async fn in_commit(&self, commit: Commit, messages: usize) -> anyhow::Result<()> {
-        let arena = self.arena(None).await?;
-        arena.start_all().await?;
-        let hold = Hold::commit(&arena.database, commit).await?;
-        let posts = Posts::start(&arena, self.case.kind, messages).await?;
-        self.strike(&arena, hold, posts).await
+        let testbed = self.testbed(None).await?;
+        testbed.start_all().await?;
+        let hold = Hold::commit(&testbed.database, commit).await?;
+        let posts = Posts::start(&testbed, self.case.kind, messages).await?;
+        self.inject_fault(&testbed, hold, posts).await
     }
 
-    /// Strikes whoever is held.
-    async fn strike(&self, arena: &Arc<Arena>, hold: Hold, posts: Posts) -> anyhow::Result<()> {
-        let Some(Held { seat, backend }) = hold.held(&arena.pool).await? else {
+    /// Kills or disconnects the node that is held.
+    async fn inject_fault(
+        &self,
+        testbed: &Arc<Testbed>,
+        hold: Hold,
+        posts: Posts,
+    ) -> anyhow::Result<()> {
+        let Some(HeldBackend { index, backend }) = hold.wait_until_held(&testbed.pool).await?
+        else {
             bail!("the commit was not reached");
         };
         if self.fault == Fault::Kill {
-            arena.kill(seat).await?;
-            // The server commits for somebody who is dead.
+            testbed.kill(index).await?;
+            // Postgres commits although the client is dead.
             hold.release().await?;
-            return self.revive(arena, seat, posts).await;
+            return self.revive(testbed, index, posts).await;
         }
-        arena.note(Some(seat), Deed::Disconnected);
-        let end = sqlx::query("SELECT pg_terminate_backend($1)").bind(backend);
-        end.execute(&arena.pool).await?;
-        arena.tally.terminations.add(1);
+        testbed.record(Some(index), NodeEvent::Disconnected);
+        let terminate = sqlx::query("SELECT pg_terminate_backend($1)").bind(backend);
+        terminate.execute(&testbed.pool).await?;
+        testbed.tally.terminations.add(1);
         hold.release().await?;
-        self.end(arena, posts).await
+        self.finish(testbed, posts).await
     }
 
     async fn in_sweep(&self) -> anyhow::Result<()> {
-        let arena = self.arena(None).await?;
-        arena.start_all().await?;
-        let posts = Posts::start(&arena, self.case.kind, 1).await?;
-        at_work(&arena, 0).await?;
-        arena.kill(0).await?;
-        let hold = Hold::commit(&arena.database, TAKEOVER).await?;
-        take_leases_away(&arena).await?;
-        self.strike(&arena, hold, posts).await
+        let testbed = self.testbed(None).await?;
+        testbed.start_all().await?;
+        let posts = Posts::start(&testbed, self.case.kind, 1).await?;
+        wait_until_working(&testbed, 0).await?;
+        testbed.kill(0).await?;
+        let hold = Hold::commit(&testbed.database, TAKEOVER).await?;
+        expire_leases(&testbed).await?;
+        self.inject_fault(&testbed, hold, posts).await
     }
 
     async fn in_drain(&self) -> anyhow::Result<()> {
-        let arena = self.arena(Some("draining=abort".to_owned())).await?;
-        arena.start_all().await?;
-        let posts = Posts::start(&arena, self.case.kind, 1).await?;
-        at_work(&arena, 0).await?;
-        arena.signal(0, Signal::TERM).await?;
-        ensure!(arena.has_died(0, REACHED_WITHIN).await, "it did not end");
-        ensure!(arena.mark("draining", "hit").exists(), "it died elsewhere");
-        self.revive(&arena, 0, posts).await
+        let testbed = self.testbed(Some("draining=abort".to_owned())).await?;
+        testbed.start_all().await?;
+        let posts = Posts::start(&testbed, self.case.kind, 1).await?;
+        wait_until_working(&testbed, 0).await?;
+        testbed.signal(0, Signal::TERM).await?;
+        ensure!(testbed.has_died(0, REACHED_WITHIN).await, "the node did not exit");
+        ensure!(testbed.mark("draining", "hit").exists(), "the node died at another point");
+        self.revive(&testbed, 0, posts).await
     }
 
     async fn in_migration(&self) -> anyhow::Result<()> {
-        let database = self.world.fast.database(true).await?;
+        let database = self.suite.fast.database(true).await?;
         let setup = Setup::default();
-        let arena =
-            self.world.arena_on(&self.name, database.clone(), setup, &self.world.tally).await?;
+        let testbed =
+            self.suite.testbed_on(&self.name, database.clone(), setup, &self.suite.tally).await?;
         let hold = Hold::migration(&database, "messages").await?;
-        let node = arena.spawn(0)?;
-        let Some(held) = hold.held(&arena.pool).await? else {
+        let node = testbed.spawn(0)?;
+        let Some(held) = hold.wait_until_held(&testbed.pool).await? else {
             bail!("the migration was not reached");
         };
         if self.fault == Fault::Kill {
             node.kill().await?;
-            arena.tally.kills.add(1);
+            testbed.tally.kills.add(1);
             hold.release().await?;
         } else {
-            let end = sqlx::query("SELECT pg_terminate_backend($1)").bind(held.backend);
-            end.execute(&arena.pool).await?;
+            let terminate = sqlx::query("SELECT pg_terminate_backend($1)").bind(held.backend);
+            terminate.execute(&testbed.pool).await?;
             hold.release().await?;
             drop(node);
         }
-        arena.start_all().await?;
-        arena.pool.execute(include_str!("../audit.sql")).await?;
-        database.let_in(&arena.pool).await?;
-        let posts = Posts::start(&arena, self.case.kind, 1).await?;
-        self.end(&arena, posts).await
+        testbed.start_all().await?;
+        testbed.pool.execute(include_str!("../audit.sql")).await?;
+        database.register_key(&testbed.pool).await?;
+        let posts = Posts::start(&testbed, self.case.kind, 1).await?;
+        self.finish(&testbed, posts).await
     }
 
-    /// Starts the dead node again: at once, or after the other one has finished its work. If there
-    /// is no other, it must do the work alone.
+    /// Starts the dead node again: at once, or after the other one has settled all runs. If the
+    /// other one does not run, the restarted node must settle them alone.
     async fn revive(
         &self,
-        arena: &Arc<Arena>,
-        seat: usize,
+        testbed: &Arc<Testbed>,
+        index: usize,
         mut posts: Posts,
     ) -> anyhow::Result<()> {
-        let has_other = arena.address(1 - seat).is_some();
-        let is_late = has_other && self.world.rng(&self.name).bool();
+        let has_other = testbed.address(1 - index).is_some();
+        let is_late = has_other && self.suite.rng(&self.name).bool();
         if !is_late {
-            arena.start(seat).await?;
+            testbed.start(index).await?;
         }
         if is_late || !has_other {
             posts.accepted().await?;
-            arena.settle_within(Duration::from_mins(1)).await?;
-            arena.start(if is_late { seat } else { 1 - seat }).await?;
+            testbed.settle_within(Duration::from_mins(1)).await?;
+            testbed.start(if is_late { index } else { 1 - index }).await?;
         }
-        self.end(arena, posts).await
+        self.finish(testbed, posts).await
     }
 
-    async fn end(&self, arena: &Arc<Arena>, mut posts: Posts) -> anyhow::Result<()> {
+    async fn finish(&self, testbed: &Arc<Testbed>, mut posts: Posts) -> anyhow::Result<()> {
         posts.accepted().await?;
-        arena.settle_and_check().await?;
+        testbed.settle_and_check().await?;
         posts.end().await;
-        arena.tally.reached(self.case.point);
+        testbed.tally.reached(self.case.point);
         Ok(())
     }
 }
 
-/// A crash of Postgres while a node of every arena is at a point.
-async fn postgres(world: &World, cases: &[Case]) -> anyhow::Result<()> {
-    let stories: Vec<Story<'_>> = cases
+/// Crashes Postgres while one node of every testbed waits at a point.
+async fn postgres(suite: &Suite, cases: &[Case]) -> anyhow::Result<()> {
+    let scenarios: Vec<Scenario<'_>> = cases
         .iter()
-        .map(|&case| Story {
-            world,
+        .map(|&case| Scenario {
+            suite,
             name: format!("{} Postgres", case.name()),
             case,
             fault: Fault::Disconnect,
         })
         .collect();
-    let caught = try_join_all(stories.iter().map(async |story| {
-        let Place::Code(point, nth) = story.case.place else { bail!("not a point of the code") };
+    let waiting = try_join_all(scenarios.iter().map(async |scenario| {
+        let Location::Code(point, nth) = scenario.case.location else {
+            bail!("not a point in the code")
+        };
         let fault = format!("--failpoint={point}@{nth}=pause");
         let setup = Setup { faults: [vec![fault], vec![]], ..Setup::default() };
-        let arena = world.arena(&story.name, &world.durable, setup).await?;
-        arena.start_all().await?;
-        let posts = Posts::start(&arena, story.case.kind, 1).await?;
-        let mark = reached(&arena, point, "pause").await?;
-        Ok((arena, posts, mark))
+        let testbed = suite.testbed(&scenario.name, &suite.durable, setup).await?;
+        testbed.start_all().await?;
+        let posts = Posts::start(&testbed, scenario.case.kind, 1).await?;
+        let mark = wait_for_failpoint(&testbed, point, "pause").await?;
+        Ok((testbed, posts, mark))
     }))
     .await?;
-    for (arena, _, _) in &caught {
-        arena.note(None, Deed::Disconnected);
+    for (testbed, _, _) in &waiting {
+        testbed.record(None, NodeEvent::Disconnected);
     }
-    world.durable.crash().await?;
-    world.tally.restarts.add(1);
-    let ends = stories.iter().zip(caught).map(async |(story, (arena, posts, mark))| {
+    suite.durable.crash().await?;
+    suite.tally.restarts.add(1);
+    let ends = scenarios.iter().zip(waiting).map(async |(scenario, (testbed, posts, mark))| {
         std::fs::remove_file(mark)?;
-        story.end(&arena, posts).await
+        scenario.finish(&testbed, posts).await
     });
     try_join_all(ends).await?;
     Ok(())

@@ -1,5 +1,5 @@
-//! Defects that the test must notice. Each story is played twice: without its defect it must be
-//! quiet, with it something must be said, and for the right reason.
+//! Deliberate defects that the test must detect. Each scenario runs twice: without its defect there
+//! must be no violation, with it the expected one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,28 +8,29 @@ use anyhow::ensure;
 use futures::FutureExt as _;
 use tokio::time::sleep;
 
-use crate::arena::{Arena, Setup};
-use crate::hold::{REACHED_WITHIN, reached};
+use crate::hold::{REACHED_WITHIN, wait_for_failpoint};
 use crate::output::say;
+use crate::suite::Suite;
 use crate::tally::Tally;
-use crate::work::{at_work, take_leases_away};
-use crate::world::World;
+use crate::testbed::{Setup, Testbed};
+use crate::work::{expire_leases, wait_until_working};
 
-/// A defect, and what must be said of it.
+/// A deliberate defect and the violation that it must cause.
 #[derive(Debug, Clone, Copy)]
 struct Proof {
     bug: &'static str,
+    /// A part of the text of the violation.
     reason: &'static str,
-    /// What the first node has in store, with the defect and without.
+    /// The faults of the first node, with the defect and without.
     first: &'static [&'static str],
-    /// What both nodes have in store with the defect.
+    /// Additional options of both nodes with the defect.
     more: &'static [&'static str],
-    story: Story,
+    scenario: Scenario,
 }
 
-/// What happens.
+/// The scenario of a proof.
 #[derive(Debug, Clone, Copy)]
-enum Story {
+enum Scenario {
     Zombie,
     Death,
     Bystander,
@@ -39,71 +40,72 @@ const PROOFS: [Proof; 5] = [
     Proof {
         bug: "no_attempt_check",
         reason: "which it did not hold",
-        // With all its slots taken it does not take over from itself.
+        // Its only slot is occupied, so that it does not claim its own run again.
         first: &["--failpoint=heartbeat=pause", "--failpoint=reply-read=pause", "--slots=1"],
         more: &["--bug=no_attempt_check"],
-        story: Story::Zombie,
+        scenario: Scenario::Zombie,
     },
     Proof {
         bug: "no_started",
         reason: "ran 2 times",
         first: &["--failpoint=call-ended=abort"],
         more: &["--bug=no_started"],
-        story: Story::Death,
+        scenario: Scenario::Death,
     },
     Proof {
         bug: "split_commit",
         reason: "every call has its ledger row",
-        // Without the defect only the second is there, at the end of the same step.
+        // Without the defect only the second point exists, at the end of the same step.
         first: &["--failpoint=step-split=abort", "--failpoint=step-stored=abort"],
         more: &["--bug=split_commit"],
-        story: Story::Death,
+        scenario: Scenario::Death,
     },
     Proof {
         bug: "process_clock",
         reason: "a false takeover",
         first: &[],
         more: &["--bug=process_clock", "--clock-skew=3600"],
-        story: Story::Bystander,
+        scenario: Scenario::Bystander,
     },
     Proof {
         bug: "no_poll",
         reason: "not settled",
         first: &["--failpoint=claimed=abort"],
         more: &["--bug=no_poll"],
-        story: Story::Death,
+        scenario: Scenario::Death,
     },
 ];
 
-pub(crate) async fn play(world: &World) {
-    let mut stories = Vec::new();
+pub(crate) async fn run(suite: &Suite) {
+    let mut scenarios = Vec::new();
     for proof in PROOFS {
         for has_bug in [false, true] {
             let name = format!("proof {}, {}", proof.bug, if has_bug { "with" } else { "without" });
-            if name.contains(&world.args.case) {
-                stories.push((name.clone(), one(world, name, proof, has_bug).boxed_local()));
+            if name.contains(&suite.args.case) {
+                scenarios
+                    .push((name.clone(), run_proof(suite, name, proof, has_bug).boxed_local()));
             }
         }
     }
-    world.play(world.args.at_a_time, stories).await;
+    suite.run_scenarios(suite.args.at_a_time, scenarios).await;
 }
 
-async fn one(world: &World, name: String, proof: Proof, has_bug: bool) -> anyhow::Result<()> {
+async fn run_proof(suite: &Suite, name: String, proof: Proof, has_bug: bool) -> anyhow::Result<()> {
     let tally = Arc::new(Tally::quiet());
-    tell(world, &name, proof, has_bug, &tally).await?;
-    let reds = tally.reds();
+    run_scenario(suite, &name, proof, has_bug, &tally).await?;
+    let violations = tally.violations();
     if !has_bug {
-        ensure!(reds.is_empty(), "found where there is nothing: {}", reds.join("; "));
+        ensure!(violations.is_empty(), "violations without the defect: {}", violations.join("; "));
         return Ok(());
     }
-    let found = reds.iter().find(|red| red.contains(proof.reason));
-    ensure!(found.is_some(), "the defect was not noticed; instead: {}", reds.join("; "));
-    say(&format!("proof: {} is noticed ({})", proof.bug, proof.reason));
+    let found = violations.iter().find(|violation| violation.contains(proof.reason));
+    ensure!(found.is_some(), "the defect was not detected; instead: {}", violations.join("; "));
+    say(&format!("proof: {} is detected ({})", proof.bug, proof.reason));
     Ok(())
 }
 
-async fn tell(
-    world: &World,
+async fn run_scenario(
+    suite: &Suite,
     name: &str,
     proof: Proof,
     has_bug: bool,
@@ -113,41 +115,41 @@ async fn tell(
     let faults = [proof.first, &[]].map(|own| [own, more].concat());
     let faults = faults.map(|faults| faults.into_iter().map(str::to_owned).collect());
     let setup = Setup { faults, ..Setup::default() };
-    let arena = world.arena_on(name, world.fast.database(false).await?, setup, tally).await?;
-    arena.start_all().await?;
-    let session = arena.session().await?;
-    match proof.story {
-        Story::Zombie => zombie(&arena, &session).await,
-        Story::Death => death(&arena, &session).await,
-        Story::Bystander => bystander(&arena, &session).await,
+    let testbed = suite.testbed_on(name, suite.fast.database(false).await?, setup, tally).await?;
+    testbed.start_all().await?;
+    let session = testbed.session().await?;
+    match proof.scenario {
+        Scenario::Zombie => zombie(&testbed, &session).await,
+        Scenario::Death => death(&testbed, &session).await,
+        Scenario::Bystander => bystander(&testbed, &session).await,
     }
 }
 
-/// A node that has lost its run and does not know it answers.
-async fn zombie(arena: &Arena, session: &str) -> anyhow::Result<()> {
-    arena.post(0, session, "slow.m0").await?;
-    let mark = reached(arena, "reply-read", "pause").await?;
-    take_leases_away(arena).await?;
-    at_work(arena, 1).await?;
+/// A node that has lost its run writes for it, because it does not know that.
+async fn zombie(testbed: &Testbed, session: &str) -> anyhow::Result<()> {
+    testbed.post(0, session, "slow.m0").await?;
+    let mark = wait_for_failpoint(testbed, "reply-read", "pause").await?;
+    expire_leases(testbed).await?;
+    wait_until_working(testbed, 1).await?;
     std::fs::remove_file(mark)?;
-    arena.settle_within(REACHED_WITHIN).await?;
-    std::fs::remove_file(arena.mark("heartbeat", "pause"))?;
-    arena.settle_and_check().await
+    testbed.settle_within(REACHED_WITHIN).await?;
+    std::fs::remove_file(testbed.mark("heartbeat", "pause"))?;
+    testbed.settle_and_check().await
 }
 
-/// A node that has nothing to do with a run looks on.
-async fn bystander(arena: &Arena, session: &str) -> anyhow::Result<()> {
-    arena.post(0, session, "slow.m0").await?;
+/// The other node must not take over the run of a healthy node.
+async fn bystander(testbed: &Testbed, session: &str) -> anyhow::Result<()> {
+    testbed.post(0, session, "slow.m0").await?;
     sleep(Duration::from_secs(1)).await;
-    arena.settle_and_check().await
+    testbed.settle_and_check().await
 }
 
-/// A node dies with its run, and only the other one is there to go on.
-async fn death(arena: &Arena, session: &str) -> anyhow::Result<()> {
-    arena.post(0, session, "effect.m0").await?;
-    ensure!(arena.has_died(0, REACHED_WITHIN).await, "it did not die");
+/// A node dies during a run, and only the other node can continue it.
+async fn death(testbed: &Testbed, session: &str) -> anyhow::Result<()> {
+    testbed.post(0, session, "effect.m0").await?;
+    ensure!(testbed.has_died(0, REACHED_WITHIN).await, "the node did not die");
     // A takeover takes 15 s at most.
-    arena.settle_within(Duration::from_secs(20)).await?;
-    arena.start(0).await?;
-    arena.settle_and_check().await
+    testbed.settle_within(Duration::from_secs(20)).await?;
+    testbed.start(0).await?;
+    testbed.settle_and_check().await
 }

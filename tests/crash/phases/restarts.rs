@@ -1,48 +1,51 @@
-//! Crashes of Postgres, under load. The service must stay, and go on.
+//! Crashes of Postgres under load. The service must stay alive and continue.
 
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use crate::arena::{Arena, Deed, Setup};
 use crate::load::Load;
 use crate::node::Node;
-use crate::world::World;
+use crate::suite::Suite;
+use crate::testbed::{NodeEvent, Setup, Testbed};
 
 const SESSIONS: usize = 6;
-/// The time that the service may take to go on, once the database answers.
-const GOES_ON_WITHIN: Duration = Duration::from_secs(5);
+/// The limit for a run to settle after the database answers again.
+const RECOVERED_WITHIN: Duration = Duration::from_secs(5);
 
-pub(crate) async fn play(world: &World) -> anyhow::Result<()> {
-    let mut rng = world.rng("restarts");
-    let arena = world.arena("restarts of Postgres", &world.durable, Setup::default()).await?;
-    arena.start_all().await?;
-    let load = Load::start(&arena, SESSIONS, &mut rng).await?;
-    for _ in 0..world.args.pg_restarts {
+pub(crate) async fn run(suite: &Suite) -> anyhow::Result<()> {
+    let mut rng = suite.rng("restarts");
+    let testbed = suite.testbed("restarts of Postgres", &suite.durable, Setup::default()).await?;
+    testbed.start_all().await?;
+    let load = Load::start(&testbed, SESSIONS, &mut rng).await?;
+    for _ in 0..suite.args.pg_restarts {
         sleep(Duration::from_millis(rng.u64(800..2500))).await;
-        arena.note(None, Deed::Disconnected);
-        world.durable.crash().await?;
-        world.tally.restarts.add(1);
-        let before = last_settled(&arena).await?;
+        testbed.record(None, NodeEvent::Disconnected);
+        suite.durable.crash().await?;
+        suite.tally.restarts.add(1);
+        let before = settled_runs(&testbed).await?;
         let answered = Instant::now();
-        while last_settled(&arena).await? == before && answered.elapsed() < 4 * GOES_ON_WITHIN {
+        while settled_runs(&testbed).await? == before && answered.elapsed() < 4 * RECOVERED_WITHIN {
             sleep(Duration::from_millis(20)).await;
         }
-        world.tally.after_postgres.add(answered.elapsed());
-        if answered.elapsed() > GOES_ON_WITHIN {
-            arena.red(&format!("no run settled for {:.1?} after a restart", answered.elapsed()));
+        suite.tally.after_postgres.add(answered.elapsed());
+        if answered.elapsed() > RECOVERED_WITHIN {
+            testbed.violation(&format!(
+                "no run settled for {:.1?} after a restart",
+                answered.elapsed()
+            ));
         }
-        for seat in &arena.seats {
-            if seat.node.lock().await.as_mut().is_none_or(Node::has_ended) {
-                arena.red("a node ended with the database");
+        for node in &testbed.nodes {
+            if node.process.lock().await.as_mut().is_none_or(Node::has_exited) {
+                testbed.violation("a node exited because of the crash of the database");
             }
         }
     }
     load.finish().await
 }
 
-/// How many runs have settled.
-async fn last_settled(arena: &Arena) -> anyhow::Result<i64> {
+/// Returns the number of settled runs.
+async fn settled_runs(testbed: &Testbed) -> anyhow::Result<i64> {
     let count = "SELECT count(*) FROM runs WHERE finished_at IS NOT NULL";
-    Ok(sqlx::query_scalar(count).fetch_one(&arena.pool).await?)
+    Ok(sqlx::query_scalar(count).fetch_one(&testbed.pool).await?)
 }

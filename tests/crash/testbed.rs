@@ -1,4 +1,5 @@
-//! Two nodes on one database, with a model, a workspace and a book of what was done to them.
+//! The environment of one scenario: two nodes on one database, a simulated model, a workspace, and
+//! a record of the faults that were injected.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,76 +15,76 @@ use tokio::net::TcpListener;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::cluster::{Cluster, Database, NODES};
+use crate::conversations;
 use crate::node::{Launch, Node, Role};
-use crate::plans;
 use crate::tally::Tally;
 
-/// What was done to a node, or to all.
+/// An event of a node, or of all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
-    /// Its process is dead.
+pub(crate) enum NodeEvent {
+    /// Its process has died.
     Died,
-    /// It says that it is ready.
+    /// It has reported that it is ready.
     Ready,
-    /// It stands still, or its leases were taken away: others may take over.
+    /// It is paused, or its leases have expired: other nodes may take over its runs.
     Stopped,
-    /// Its connections broke.
+    /// Its connections to the database were cut.
     Disconnected,
 }
 
-/// An entry of the book.
+/// A recorded event of a node.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry {
+pub(crate) struct RecordedEvent {
     pub(crate) at: SystemTime,
-    /// None means all nodes.
+    /// `None` means all nodes.
     pub(crate) node: Option<usize>,
-    pub(crate) deed: Deed,
+    pub(crate) kind: NodeEvent,
 }
 
-/// A place for a node, which comes and goes.
+/// A node, whether its process runs or not.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct NodeHandle {
     launch: Mutex<Launch>,
-    pub(crate) node: AsyncMutex<Option<Node>>,
+    pub(crate) process: AsyncMutex<Option<Node>>,
     address: Mutex<Option<String>>,
 }
 
-/// What an arena is made of.
+/// The settings of a testbed.
 #[derive(Debug, Default)]
 pub(crate) struct Setup {
-    /// Faults that each node has in store at its first start.
+    /// Options that inject faults, per node, for the first start.
     pub(crate) faults: [Vec<String>; 2],
-    /// The clocks of the nodes.
+    /// Seconds by which the clock of each node is ahead, if it is wrong.
     pub(crate) clocks: [Option<i64>; 2],
-    /// Whether the first node only accepts, and the second only works.
+    /// Whether the first node only accepts messages and the second only executes runs.
     pub(crate) is_split: bool,
-    /// The program; the world knows it.
+    /// The program; `Suite` fills it in.
     pub(crate) program: PathBuf,
-    /// Where spans go; the world knows it.
+    /// The URL of the trace collector; `Suite` fills it in.
     pub(crate) collector: String,
-    /// Ports of proxies to the database.
+    /// The ports of proxies to the database.
     pub(crate) proxies: [Option<u16>; 2],
 }
 
-/// Everything that one story takes place in.
+/// The environment of one scenario.
 #[derive(Debug)]
-pub(crate) struct Arena {
+pub(crate) struct Testbed {
     pub(crate) name: String,
     pub(crate) database: Database,
     pub(crate) pool: PgPool,
     pub(crate) simulator: Running,
     pub(crate) folder: PathBuf,
-    pub(crate) seats: [Seat; 2],
+    pub(crate) nodes: [NodeHandle; 2],
     pub(crate) http: reqwest::Client,
     pub(crate) tally: Arc<Tally>,
-    book: Mutex<Vec<Entry>>,
-    /// Keys of posts that were answered, with the runs that were named.
+    node_events: Mutex<Vec<RecordedEvent>>,
+    /// The idempotency keys of accepted messages, with the ids of their runs.
     pub(crate) accepted: Mutex<Vec<(String, String)>>,
     pub(crate) sessions: Mutex<Vec<String>>,
 }
 
-impl Arena {
-    /// Makes an arena; its nodes are not started.
+impl Testbed {
+    /// Creates a testbed; its nodes are not started.
     pub(crate) async fn new(
         name: &str,
         folder: PathBuf,
@@ -105,15 +106,15 @@ impl Arena {
             fs::create_dir_all(folder.join(part))?;
         }
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let simulator = Simulator::start(listener, plans::script()?, Options::recording());
+        let simulator = Simulator::start(listener, conversations::script()?, Options::recording());
         let Setup { faults, clocks, proxies, is_split, program, collector } = setup;
         let roles = if is_split { [Role::Accept, Role::Work] } else { [Role::All; 2] };
-        let launch = |seat: usize, faults: Vec<String>| {
-            let node = NODES.get(seat).copied().unwrap_or_default();
-            let proxy = proxies.get(seat).copied().flatten();
+        let launch = |index: usize, faults: Vec<String>| {
+            let node = NODES.get(index).copied().unwrap_or_default();
+            let proxy = proxies.get(index).copied().flatten();
             Launch {
                 program: program.clone(),
-                role: roles[seat],
+                role: roles[index],
                 database_url: match proxy {
                     Some(port) => database.url_through(node, port),
                     None => database.url(node),
@@ -125,12 +126,12 @@ impl Arena {
                 witness: folder.join("witness"),
                 faults_dir: folder.join("marks"),
                 log: folder.join(format!("{node}.log")),
-                clock: clocks.get(seat).copied().flatten(),
+                clock: clocks.get(index).copied().flatten(),
                 faults,
             }
         };
         let [first, second] = faults;
-        let seats = [Seat::new(launch(0, first)), Seat::new(launch(1, second))];
+        let nodes = [NodeHandle::new(launch(0, first)), NodeHandle::new(launch(1, second))];
         Ok(Arc::new(Self {
             name: name.to_owned(),
             pool: database.pool(),
@@ -139,8 +140,8 @@ impl Arena {
             database,
             simulator,
             folder,
-            seats,
-            book: Mutex::default(),
+            nodes,
+            node_events: Mutex::default(),
             accepted: Mutex::default(),
             sessions: Mutex::default(),
         }))
@@ -152,63 +153,63 @@ impl Arena {
         first.and(second)
     }
 
-    /// Starts a node and waits until it is ready. The next time it starts without faults.
-    pub(crate) async fn start(&self, seat: usize) -> anyhow::Result<()> {
-        let mut node = self.spawn(seat)?;
+    /// Starts a node and waits until it is ready. Later starts have no failpoints.
+    pub(crate) async fn start(&self, index: usize) -> anyhow::Result<()> {
+        let mut node = self.spawn(index)?;
         let log = || format!("{}: see {}", self.name, self.folder.display());
         let address = node.ready().await.with_context(log)?;
-        self.note(Some(seat), Deed::Ready);
-        *locked(&self.seats[seat].address) = address;
-        *self.seats[seat].node.lock().await = Some(node);
+        self.record(Some(index), NodeEvent::Ready);
+        *locked(&self.nodes[index].address) = address;
+        *self.nodes[index].process.lock().await = Some(node);
         Ok(())
     }
 
-    pub(crate) fn spawn(&self, seat: usize) -> anyhow::Result<Node> {
-        let mut launch = locked(&self.seats[seat].launch);
+    pub(crate) fn spawn(&self, index: usize) -> anyhow::Result<Node> {
+        let mut launch = locked(&self.nodes[index].launch);
         let node = Node::spawn(&launch)?;
-        // Only defects outlive a restart.
+        // Only deliberate defects also apply to later starts.
         launch.faults.retain(|fault| !fault.starts_with("--failpoint"));
         Ok(node)
     }
 
-    /// Gives a node a fault for its next start.
-    pub(crate) fn arm(&self, seat: usize, fault: &str) {
-        locked(&self.seats[seat].launch).faults.push(fault.to_owned());
+    /// Adds a fault to the next start of a node.
+    pub(crate) fn arm(&self, index: usize, fault: &str) {
+        locked(&self.nodes[index].launch).faults.push(fault.to_owned());
     }
 
-    /// Kills a node. False if there is none.
-    pub(crate) async fn kill(&self, seat: usize) -> anyhow::Result<bool> {
-        let Some(node) = self.seats[seat].node.lock().await.take() else { return Ok(false) };
-        *locked(&self.seats[seat].address) = None;
-        self.note(Some(seat), Deed::Died);
+    /// Kills a node. Returns false if it does not run.
+    pub(crate) async fn kill(&self, index: usize) -> anyhow::Result<bool> {
+        let Some(node) = self.nodes[index].process.lock().await.take() else { return Ok(false) };
+        *locked(&self.nodes[index].address) = None;
+        self.record(Some(index), NodeEvent::Died);
         node.kill().await?;
         self.tally.kills.add(1);
         Ok(true)
     }
 
-    /// Waits until a node has ended by itself; false if it does not.
-    pub(crate) async fn has_died(&self, seat: usize, within: Duration) -> bool {
-        let mut node = self.seats[seat].node.lock().await;
+    /// Waits until a node exits without being killed by the test; returns false if it does not.
+    pub(crate) async fn has_died(&self, index: usize, within: Duration) -> bool {
+        let mut node = self.nodes[index].process.lock().await;
         let Some(running) = node.as_mut() else { return true };
-        if !running.ended(within).await {
+        if !running.wait_for_exit(within).await {
             return false;
         }
-        self.note(Some(seat), Deed::Died);
-        *locked(&self.seats[seat].address) = None;
+        self.record(Some(index), NodeEvent::Died);
+        *locked(&self.nodes[index].address) = None;
         *node = None;
         self.tally.kills.add(1);
         true
     }
 
-    pub(crate) async fn signal(&self, seat: usize, signal: Signal) -> anyhow::Result<()> {
-        let node = self.seats[seat].node.lock().await;
+    pub(crate) async fn signal(&self, index: usize, signal: Signal) -> anyhow::Result<()> {
+        let node = self.nodes[index].process.lock().await;
         node.as_ref().context("no node to signal")?.signal(signal)
     }
 
-    /// Breaks all connections of a node to the database.
-    pub(crate) async fn disconnect(&self, seat: usize) -> anyhow::Result<()> {
-        self.note(Some(seat), Deed::Disconnected);
-        let node = NODES.get(seat).context("no such node")?;
+    /// Terminates all database connections of a node.
+    pub(crate) async fn disconnect(&self, index: usize) -> anyhow::Result<()> {
+        self.record(Some(index), NodeEvent::Disconnected);
+        let node = NODES.get(index).context("no such node")?;
         sqlx::query(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
              WHERE datname = current_database() AND usename = $1",
@@ -220,37 +221,41 @@ impl Arena {
         Ok(())
     }
 
-    /// Where a node listens, if it is there.
-    pub(crate) fn address(&self, seat: usize) -> Option<String> {
-        locked(&self.seats[seat].address).clone()
+    /// The address of a node, if it runs and listens.
+    pub(crate) fn address(&self, index: usize) -> Option<String> {
+        locked(&self.nodes[index].address).clone()
     }
 
-    /// Writes down what is done now.
-    pub(crate) fn note(&self, node: Option<usize>, deed: Deed) {
-        locked(&self.book).push(Entry { at: SystemTime::now(), node, deed });
+    /// Records an event that happens now.
+    pub(crate) fn record(&self, node: Option<usize>, kind: NodeEvent) {
+        locked(&self.node_events).push(RecordedEvent { at: SystemTime::now(), node, kind });
     }
 
-    pub(crate) fn book(&self) -> Vec<Entry> {
-        locked(&self.book).clone()
+    pub(crate) fn node_events(&self) -> Vec<RecordedEvent> {
+        locked(&self.node_events).clone()
     }
 
-    /// The mark of a failpoint.
+    /// The file by which a failpoint reports that it was reached.
     pub(crate) fn mark(&self, point: &str, kind: &str) -> PathBuf {
         self.folder.join("marks").join(format!("{point}.{kind}"))
     }
 
-    pub(crate) fn red(&self, what: &str) {
-        self.tally.red(&self.name, what);
+    pub(crate) fn violation(&self, message: &str) {
+        self.tally.violation(&self.name, message);
     }
 }
 
-impl Seat {
+impl NodeHandle {
     fn new(launch: Launch) -> Self {
-        Self { launch: Mutex::new(launch), node: AsyncMutex::default(), address: Mutex::default() }
+        Self {
+            launch: Mutex::new(launch),
+            process: AsyncMutex::default(),
+            address: Mutex::default(),
+        }
     }
 }
 
-/// A client with the key of the database.
+/// An HTTP client that sends the API key of the database.
 fn client(database: &Database) -> anyhow::Result<reqwest::Client> {
     let key = format!("Bearer {}", database.key()).parse()?;
     let client =

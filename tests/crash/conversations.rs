@@ -1,14 +1,15 @@
-//! What the model says. The kind of a conversation is the word before the dot in the user's text.
+//! The script of the simulated model. The text of a user begins with the kind of the conversation
+//! and a dot, as in `effect.m0`.
 
 use serde_json::{Value, json};
 use simulator::Script;
 
-/// The kinds, for random choice.
+/// The kinds from which clients choose at random.
 pub(crate) const KINDS: [&str; 9] =
     ["say", "look", "write", "effect", "mixed", "rounds", "busy", "input", "tasks"];
 
-const TEXT: &str = "It was a long story with many turns, and nobody who heard it for the first \
-    time could tell how it would end, though everybody had a guess and most of them were wrong.";
+const TEXT: &str = "It was a long story with many turns, and no reader who saw it for the first \
+    time could guess how it would end, although every reader had a guess and most were wrong.";
 
 fn text(text: &str) -> Value {
     json!({ "type": "text", "text": text })
@@ -45,7 +46,7 @@ fn effect(before_ms: u64, after_ms: u64) -> Value {
     call("witness", &json!({ "before_ms": before_ms, "after_ms": after_ms }))
 }
 
-/// A task for a sub-agent, whose kind is this.
+/// A call that starts a sub-agent with a conversation of this kind.
 fn task(kind: &str) -> Value {
     call("Task", &json!({ "description": kind, "prompt": format!("{kind}.{{{{user}}}}") }))
 }
@@ -69,7 +70,7 @@ pub(crate) fn script() -> anyhow::Result<Script> {
     let conversation =
         |kind: &str, replies: &[Value]| json!({ "when": format!("{kind}."), "replies": replies });
     let conversations = [
-        // Before that of their parent, whose words they have in theirs.
+        // Before `tasks`: the texts of sub-agents contain that of their parent (`left.tasks.m0`).
         conversation("left", &[reply(&[effect(30, 30)]), says("Left is done.")]),
         conversation("right", &[reply(&[write("-right"), effect(10, 0)]), says("Right is done.")]),
         conversation("tasks", &[reply(&[task("left"), task("right")]), says("Both are done.")]),
@@ -88,7 +89,7 @@ pub(crate) fn script() -> anyhow::Result<Script> {
                 says("That was it."),
             ],
         ),
-        // Long enough for a summary to be shorter.
+        // So long that a summary is shorter.
         conversation("long", &[json!({ "content": [text(&TEXT.repeat(30))] })]),
         conversation("ask", &[reply(&[text("May I?"), effect(20, 20)]), says("Allowed.")]),
         conversation("busy", &[busy]),
