@@ -1,27 +1,27 @@
-"""Says what a new OpenAPI document takes away from an old one.
+"""Lists the breaking changes between two OpenAPI documents.
 
     additive.py OLD NEW
 
-Its status is 0 when the new one only adds to the old one, and 1 when it does not. What counts is
-what docs/http.md promises: a client of the old one, which ignores members and values that it does
-not know, works with the new one.
+The exit status is 0 if the new document only adds to the old one, else 1. The rule is the promise of
+docs/http.md: a client of the old document that ignores unknown members and values works with the
+new one.
 """
 
 import json
 import sys
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
-# Keywords of which a larger value asks less of a request, and of which a smaller one does.
+# Keywords that accept more requests with a larger value, and those that do with a smaller value.
 UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 
 
 class Dangling(ValueError):
-    """A reference to what is not in the document."""
+    """A reference to a missing part of the document."""
 
 
 class Comparison:
-    """Two documents, and what the new one takes away."""
+    """Two documents and the breaking changes between them."""
 
     def __init__(self, old, new):
         self.old, self.new = old, new
@@ -31,39 +31,39 @@ class Comparison:
     def breaks(self, place, what):
         self.found.append(f"{place}: {what}")
 
-    def gone(self, place, old, new, what):
-        """Notes the names that are no more; returns those that both have."""
+    def removed(self, place, old, new, what):
+        """Reports the names that were removed; returns those that both have."""
         for name in old:
             if name not in new:
-                self.breaks(place, f"{what} {name} is gone")
+                self.breaks(place, f"{what} {name} was removed")
         return [name for name in old if name in new]
 
     def documents(self):
         old, new = self.old["paths"], self.new["paths"]
-        for path in self.gone("paths", old, new, "the path"):
+        for path in self.removed("paths", old, new, "the path"):
             methods = ({m: o for m, o in item.items() if m in METHODS} for item in (old[path], new[path]))
             before, after = methods
-            for method in self.gone(path, before, after, "the method"):
+            for method in self.removed(path, before, after, "the method"):
                 self.operation(f"{method.upper()} {path}", before[method], after[method])
         self.schemes()
         self.webhooks()
         return self.found
 
     def webhooks(self):
-        """What the service sends by itself: to its receivers it is what answers are."""
+        """Compares webhooks. The same rules apply to their bodies as to responses."""
         old, new = (one.get("webhooks", {}) for one in (self.old, self.new))
-        for name in self.gone("webhooks", old, new, "the webhook"):
+        for name in self.removed("webhooks", old, new, "the webhook"):
             before, after = old[name]["post"], new[name]["post"]
             names = ({f"{p['in']} {p['name']}" for p in o["parameters"]} for o in (before, after))
-            self.gone(name, *map(sorted, names), "the parameter")
+            self.removed(name, *map(sorted, names), "the parameter")
             bodies = (before["requestBody"], after["requestBody"])
             self.contents(f"{name} body", *bodies, is_request=False)
 
     def schemes(self):
-        """The ways in, which operations name: what a client sends in them stays as it is."""
+        """Compares the authentication schemes, by what a client sends."""
         documents = (self.old, self.new)
         old, new = (one.get("components", {}).get("securitySchemes", {}) for one in documents)
-        for name in self.gone("securitySchemes", old, new, "the scheme"):
+        for name in self.removed("securitySchemes", old, new, "the scheme"):
             for member in ("type", "in", "name", "scheme"):
                 before, after = old[name].get(member), new[name].get(member)
                 if before != after:
@@ -76,18 +76,18 @@ class Comparison:
         self.parameters(place, old, new)
         self.request_body(place, old.get("requestBody"), new.get("requestBody"))
         before, after = old["responses"], new["responses"]
-        for status in self.gone(place, before, after, "the status"):
+        for status in self.removed(place, before, after, "the status"):
             response = (resolve(self.old, before[status]), resolve(self.new, after[status]))
             self.response(f"{place} {status}", *response)
 
     def security(self, place, old, new):
-        def ways(document, operation):
+        def requirements(document, operation):
             named = operation.get("security", document.get("security", []))
-            return {json.dumps(way, sort_keys=True) for way in named or [{}]}
+            return {json.dumps(requirement, sort_keys=True) for requirement in named or [{}]}
 
-        before, after = ways(self.old, old), ways(self.new, new)
+        before, after = requirements(self.old, old), requirements(self.new, new)
         if "{}" not in after:
-            self.gone(place, sorted(before), after, "the way in")
+            self.removed(place, sorted(before), after, "the security requirement")
 
     def parameters(self, place, old, new):
         def by_name(document, operation):
@@ -95,7 +95,7 @@ class Comparison:
             return {f"{one['in']} {one['name'].lower()}": one for one in named}
 
         before, after = by_name(self.old, old), by_name(self.new, new)
-        for name in self.gone(place, before, after, "the parameter"):
+        for name in self.removed(place, before, after, "the parameter"):
             if after[name].get("required") and not before[name].get("required"):
                 self.breaks(place, f"the parameter {name} is required now")
             schemas = (one[name].get("schema", {}) for one in (before, after))
@@ -113,29 +113,29 @@ class Comparison:
 
     def response(self, place, old, new):
         before, after = ({n.lower() for n in r.get("headers", {})} for r in (old, new))
-        self.gone(place, sorted(before), after, "the header")
+        self.removed(place, sorted(before), after, "the header")
         self.contents(place, old, new, is_request=False)
 
     def contents(self, place, old, new, is_request):
         before, after = old.get("content", {}), new.get("content", {})
-        for kind in self.gone(place, before, after, "the media type"):
+        for kind in self.removed(place, before, after, "the media type"):
             schemas = (one[kind].get("schema", {}) for one in (before, after))
             self.schema(f"{place} {kind}", *schemas, is_request=is_request)
             if kind == "application/problem+json":
-                # Problems have an example for each code.
+                # The examples of problems list the codes.
                 codes = (one[kind].get("examples", {}) for one in (before, after))
-                self.gone(place, *codes, "the code")
+                self.removed(place, *codes, "the code")
 
     def schema(self, place, old, new, is_request):
         names = (old.get("$ref"), new.get("$ref"), is_request)
         if names[0] and names[1]:
-            # A schema is compared once, where it is met first.
+            # A schema is compared once, at its first use.
             if names in self.compared:
                 return
             self.compared.add(names)
         old, new = flat(self.old, old), flat(self.new, new)
-        before, after = beside_null(self.old, old), beside_null(self.new, new)
-        # An answer may lose its null, and a request may take null besides.
+        before, after = without_null(self.old, old), without_null(self.new, new)
+        # A response may stop to be null, and a request may accept null in addition.
         if before and not after and not is_request:
             old = flat(self.old, before)
         if after and not before and is_request:
@@ -154,16 +154,16 @@ class Comparison:
         before, after = types(old), types(new)
         wide, narrow = (after, before) if is_request else (before, after)
         if wide and (not narrow or narrow - wide):
-            self.breaks(place, f"the type was {words(before)} and is {words(after)}")
+            self.breaks(place, f"the type was {joined(before)} and is {joined(after)}")
         if old.get("format") != new.get("format") and (new.get("format") or not is_request):
             self.breaks(place, f"the format was {old.get('format')} and is {new.get('format')}")
 
     def values(self, place, old, new, is_request):
         before, after = values(old), values(new)
         if before and after:
-            self.gone(place, before, after, "the value")
+            self.removed(place, before, after, "the value")
         elif after and is_request:
-            self.breaks(place, "not every value is taken now")
+            self.breaks(place, "not every value is accepted now")
         elif before and not is_request:
             self.breaks(place, "it may have any value now")
 
@@ -176,17 +176,17 @@ class Comparison:
             if is_narrower:
                 self.breaks(place, f"{name} was {before} and is {after}")
         if new.get("pattern") not in (None, old.get("pattern")):
-            self.breaks(place, "the pattern is another one")
+            self.breaks(place, "the pattern has changed")
 
     def members(self, place, old, new, is_request):
         before, after = old.get("properties", {}), new.get("properties", {})
-        for name in self.gone(place, before, after, "the member"):
+        for name in self.removed(place, before, after, "the member"):
             self.schema(f"{place}/{name}", before[name], after[name], is_request)
         was, now = set(old.get("required", [])), set(new.get("required", []))
         for name in sorted(now - was if is_request else was - now):
             if is_request or name in after:
-                word = "is required now" if is_request else "may be missing now"
-                self.breaks(place, f"the member {name} {word}")
+                change = "is required now" if is_request else "may be missing now"
+                self.breaks(place, f"the member {name} {change}")
         is_closed = new.get("additionalProperties") is False
         if is_request and is_closed and old.get("additionalProperties") is not False:
             self.breaks(place, "other members are refused now")
@@ -201,11 +201,11 @@ class Comparison:
             tags = {tag for part in old[kind] for tag in constants(flat(self.old, part))}
             before = self.alternatives(place, self.old, old[kind], tags)
             after = self.alternatives(place, self.new, parts, tags)
-            for name in self.gone(place, before, after, "the alternative"):
+            for name in self.removed(place, before, after, "the alternative"):
                 self.schema(f"{place}({name})", before[name], after[name], is_request)
 
     def alternatives(self, place, document, schemas, tags):
-        """The parts of a union by what tells them apart."""
+        """Returns the parts of a union by the names that distinguish them."""
         named = {}
         for schema in schemas:
             name = alternative(document, schema, tags)
@@ -221,14 +221,14 @@ def resolve(document, described):
         for step in described["$ref"].removeprefix("#/").split("/"):
             step = step.replace("~1", "/").replace("~0", "~")
             if step not in target:
-                raise Dangling(f"{described['$ref']} leads nowhere")
+                raise Dangling(f"{described['$ref']} does not exist")
             target = target[step]
         described = target
     return described
 
 
 def flat(document, schema):
-    """A schema with the members of all its parts."""
+    """Returns a schema with the members of all its parts."""
     schema = resolve(document, schema)
     if "allOf" not in schema:
         return schema
@@ -243,8 +243,8 @@ def flat(document, schema):
     return whole
 
 
-def beside_null(document, schema):
-    """What a union is of, if it is of one thing and null."""
+def without_null(document, schema):
+    """Returns the other part of a union of two parts of which one is null."""
     parts = schema.get("oneOf", schema.get("anyOf", []))
     others = [part for part in parts if types(flat(document, part)) != {"null"}]
     return others[0] if len(parts) == 2 and len(others) == 1 else None
@@ -261,22 +261,22 @@ def values(schema):
 
 
 def constants(schema):
-    """The members that have one value only."""
+    """Returns the members that have only one value."""
     named = {name: values(member) for name, member in schema.get("properties", {}).items()}
     return {name: found[0] for name, found in named.items() if len(found) == 1}
 
 
 def alternative(document, schema, tags):
-    """A part of a union: the values of its tags, or else the name of its schema, or its type."""
+    """Returns the name of a part of a union: the values of its tags, or its schema, or its type."""
     whole = flat(document, schema)
     found = constants(whole)
     tag = [str(found[name]) for name in sorted(tags) if name in found]
-    # What requests and answers both have may have a schema of its own in answers.
+    # A schema of requests may have a variant for responses, whose name ends in `Answer`.
     name = schema.get("$ref", "").removesuffix("Answer")
-    return ",".join(tag) or name or words(types(whole)) or "any"
+    return ",".join(tag) or name or joined(types(whole)) or "any"
 
 
-def words(names):
+def joined(names):
     return " or ".join(sorted(names)) if names else "any"
 
 

@@ -1,5 +1,5 @@
-// A client as somebody would write it on top of the generated types. It is type-checked, so what it
-// uses cannot go away or change its type unnoticed, and run against the service.
+// An example client that uses the generated types. The type check fails if a member that it uses is
+// removed or changes its type. The client also runs against the service.
 
 import assert from "node:assert/strict";
 import { appendFileSync } from "node:fs";
@@ -16,7 +16,7 @@ const baseUrl = process.env.TWOSTEP_URL ?? "http://127.0.0.1:8080";
 const headers = { authorization: `Bearer ${process.env.TWOSTEP_KEY ?? ""}` };
 const api = createClient<paths>({ baseUrl, headers });
 
-// What is refused is searched for secrets.
+// Keep error responses, which are searched for secrets.
 const seen = process.env.TWOSTEP_TEST_SEEN;
 if (seen !== undefined) {
   api.use({
@@ -32,8 +32,8 @@ class Refused extends Error {
   }
 }
 
-/** The body of a success; a problem is thrown. */
-function good<T>(answer: { data?: T; error?: Problem }): T {
+/** Returns the body of a successful response; throws a problem. */
+function success<T>(answer: { data?: T; error?: Problem }): T {
   if (answer.error !== undefined) throw new Refused(answer.error);
   assert(answer.data !== undefined);
   return answer.data;
@@ -41,36 +41,36 @@ function good<T>(answer: { data?: T; error?: Problem }): T {
 
 async function createSession(title: string): Promise<Session> {
   const body = { title, metadata: { from: "client.ts" }, tools: ["read_file", "write_file", "get_time"] };
-  return good(await api.POST("/v1/sessions", { body }));
+  return success(await api.POST("/v1/sessions", { body }));
 }
 
-/** Posts a text and waits for the run, as long as it takes. */
+/** Posts a text and waits until its run settles or needs an action. */
 async function ask(session_id: string, content: string, key: string): Promise<Run> {
   const header = { Prefer: "wait=30", "Idempotency-Key": key };
   const posted = await api.POST("/v1/sessions/{session_id}/messages", {
     params: { path: { session_id }, header },
     body: { content, on_busy: "queue", limits: { rounds: 5 } },
   });
-  let run = good(posted) as Run;
+  let run = success(posted) as Run;
   while (run.status === "queued" || run.status === "running") {
     const path = { session_id, run_id: run.id };
-    run = good(await api.GET("/v1/sessions/{session_id}/runs/{run_id}", { params: { path } }));
+    run = success(await api.GET("/v1/sessions/{session_id}/runs/{run_id}", { params: { path } }));
   }
   return run;
 }
 
-/** All items of the history, page by page. */
+/** Yields all items of the history, page by page. */
 async function* history(session_id: string): AsyncGenerator<Schemas["HistoryItem"]> {
   let after: string | undefined;
   do {
     const params = { path: { session_id }, query: { limit: 2, after, order: "asc" as const } };
-    const page = good(await api.GET("/v1/sessions/{session_id}/messages", { params }));
+    const page = success(await api.GET("/v1/sessions/{session_id}/messages", { params }));
     yield* page.data;
     after = page.has_more ? page.next_cursor : undefined;
   } while (after !== undefined);
 }
 
-/** The events of a run, with the previews between them. */
+/** Yields the events and previews of a run. */
 async function* follow(session_id: string, run_id: string): AsyncGenerator<Streamed> {
   const params = { path: { session_id, run_id }, query: { deltas: true } };
   const answer = await api.GET("/v1/sessions/{session_id}/runs/{run_id}/stream", {
@@ -87,8 +87,8 @@ async function* follow(session_id: string, run_id: string): AsyncGenerator<Strea
   }
 }
 
-/** A line for people. What this client does not know says nothing. */
-function tell(event: Streamed): string | undefined {
+/** Describes an event in one line. Events of other types have no description. */
+function describe(event: Streamed): string | undefined {
   switch (event.type) {
     case "user.message":
       return `you: ${texts(event.content)}`;
@@ -117,7 +117,7 @@ function texts(blocks: Schemas["ContentBlock"][]): string {
   return blocks.map((block) => (block.type === "text" ? (block.text ?? "") : "")).join("");
 }
 
-/** What to do about a problem. */
+/** Returns how a client should react to a problem. */
 function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
   switch (problem.code) {
     case "bad_json":
@@ -178,7 +178,7 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "webhook_not_found":
       return "give up";
     default:
-      // A later service may have others; of this one's none is forgotten.
+      // A later service may have other codes. The compiler checks that all current codes are listed.
       problem.code satisfies never;
       return "ask";
   }
@@ -202,7 +202,7 @@ async function conversation(): Promise<Session> {
 
   const lines: string[] = [];
   for await (const event of follow(session.id, run.id)) {
-    const line = tell(event);
+    const line = describe(event);
     if (line !== undefined) lines.push(line);
   }
   assert.equal(lines[0], "you: Write hello to notes.txt and then read notes.txt");
@@ -216,15 +216,15 @@ async function conversation(): Promise<Session> {
 
 async function changes(session: Session): Promise<void> {
   const path = { session_id: session.id };
-  const renamed = good(
+  const renamed = success(
     await api.PATCH("/v1/sessions/{session_id}", { params: { path }, body: { title: null, archived: true } }),
   );
   assert.deepEqual([renamed.title, renamed.archived], [null, true]);
   const archived = await refused(ask(session.id, "Are you there?", "two"));
   assert.deepEqual([archived.code, advice(archived)], ["session_archived", "ask"]);
-  const fork = good(await api.POST("/v1/sessions/{session_id}/forks", { params: { path }, body: { before: 3 } }));
+  const fork = success(await api.POST("/v1/sessions/{session_id}/forks", { params: { path }, body: { before: 3 } }));
   assert.equal(fork.forked_from?.session_id, session.id);
-  const usage = good(await api.GET("/v1/usage", { params: { query: { group_by: "model" } } }));
+  const usage = success(await api.GET("/v1/usage", { params: { query: { group_by: "model" } } }));
   assert.equal(usage.type, "usage");
   const gone = await api.DELETE("/v1/sessions/{session_id}", { params: { path, query: { forks: "delete" } } });
   assert.equal(gone.response.status, 204);

@@ -1,13 +1,13 @@
-"""What an OpenAPI document has no words for, said to the program that makes requests up."""
+"""Hooks for schemathesis: rules of the service that OpenAPI cannot express."""
 
 import json
 
 import schemathesis
 
-import seen
+import kept_output
 
 LINES = ("application/jsonl", "application/x-ndjson")
-# A host that the service was told of. Nothing listens there.
+# A host that the service allows for webhooks. It does not exist.
 WEBHOOK = "https://hooks.example/twostep"
 
 
@@ -20,7 +20,7 @@ def contents(document):
 
 @schemathesis.hook
 def before_load_schema(context, document):
-    """OpenAPI 3.1 describes one event of a stream, and one line of lines: 3.2 has a word for it."""
+    """OpenAPI 3.1 describes one event of a stream and one JSON line; 3.2 has `itemSchema`."""
     for media_type, content in contents(document):
         if media_type == "text/event-stream":
             data = {
@@ -46,40 +46,40 @@ def write_lines(context, value):
 
 @schemathesis.hook
 def filter_case(context, case):
-    """A header that nobody knows is ignored, as HTTP has it: it makes no request a wrong one."""
+    """Drops cases with an unknown header: HTTP servers ignore it, so the request is valid."""
     return "x-schemathesis-unknown-property" not in (case.headers or {})
 
 
 @schemathesis.hook
 def after_call(context, case, response):
-    """What is refused is searched for secrets; what is not may tell them, to whom they belong."""
+    """Keeps error responses, which are searched for secrets. Others may contain secrets."""
     if response.status_code >= 400:
-        seen.keep(response.content)
+        kept_output.keep(response.content)
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Makes good requests better. Those that are to be refused are sent as they are."""
+    """Makes generated requests valid, except those that test a refusal."""
     if not case.meta or not case.meta.generation.mode.is_positive:
         return
-    # Places and versions come from answers; nobody makes them up.
+    # Cursors and versions come from responses; generated ones are refused.
     for name in ("after", "before"):
         (case.query or {}).pop(name, None)
     for name in ("If-Match", "Last-Event-ID"):
         (case.headers or {}).pop(name, None)
     operation = case.operation.definition.raw["operationId"]
-    if operation in BETTER:
-        BETTER[operation](case)
+    if operation in VALID:
+        VALID[operation](case)
 
 
 def brief_probe(case):
-    """Number and pauses bound together how long a probe takes."""
+    """Removes the parameters that together determine the duration of a probe."""
     for name in ("events", "every_ms"):
         (case.query or {}).pop(name, None)
 
 
-def message_with_words(case):
-    """A blank text is none, and only some models have a price."""
+def message_with_text(case):
+    """Replaces blank text, and removes a cost limit, which needs a model with a price."""
     if isinstance(case.body, dict):
         content = case.body.get("content")
         if isinstance(content, str) and not content.strip():
@@ -87,14 +87,14 @@ def message_with_words(case):
         case.body.get("limits", {}).pop("cost", None)
 
 
-def webhook_at_a_listed_host(case):
+def webhook_at_an_allowed_host(case):
     if isinstance(case.body, dict) and "url" in case.body:
         case.body["url"] = WEBHOOK
 
 
-BETTER = {
+VALID = {
     "stream_probe": brief_probe,
-    "create_message": message_with_words,
-    "create_webhook": webhook_at_a_listed_host,
-    "update_webhook": webhook_at_a_listed_host,
+    "create_message": message_with_text,
+    "create_webhook": webhook_at_an_allowed_host,
+    "update_webhook": webhook_at_an_allowed_host,
 }

@@ -1,7 +1,7 @@
-"""Keeps what the service says, for scripts/search-secrets.
+"""Keeps the output of the service, which scripts/search-secrets searches.
 
-    seen.py collect        a collector of traces: prints its address, and keeps what it is sent
-    seen.py figures URL    keeps the figures at this address
+    kept_output.py collect        a trace collector: prints its address and keeps what it receives
+    kept_output.py metrics URL    keeps the metrics at this address
 """
 
 import os
@@ -37,7 +37,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["collect"]:
             collect()
-        case ["figures", url]:
+        case ["metrics", url]:
             keep(urllib.request.urlopen(url, timeout=20).read())
         case _:
             sys.exit(__doc__)
