@@ -1,16 +1,16 @@
-//! Commands that try to get out of the sandbox, at each level, and commands that must work in it.
-//! Real processes, files, sockets and signals; no database, so that a plain user can run it.
+//! Commands that try to escape from the sandbox, and commands that must work in it, at each level.
+//! Real processes, files, sockets and signals; no database, so that an unprivileged user can run it.
 #![cfg(test)]
 #![expect(
     clippy::disallowed_methods,
-    reason = "a test's environment is its own: it says which levels can be tested where it runs"
+    reason = "tests read from the environment which levels the machine supports"
 )]
 
 mod attacks;
+mod command_lifecycle;
 #[path = "../support/kept_output.rs"]
 mod kept_output;
-mod lives;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
 mod machine;
-mod world;
+mod targets;

@@ -1,4 +1,4 @@
-//! What commands could get at if they were not confined.
+//! The targets of the attacks: files, sockets and a process outside the sandbox.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,19 +16,19 @@ use rustix::process::{Pid, test_kill_process};
 use sandbox::{Level, Sandbox, Setting};
 use tempfile::TempDir;
 
-/// What must never be seen in a command's output.
+/// A text that must never appear in the output of a command.
 pub(crate) const CANARY: &str = "CANARY-7f3a91";
-/// The size of the file with the canary: metadata gives away something as well.
+/// The size of the file with the canary. The size must not leak either.
 const SECRET_SIZE: usize = 31_337;
 
-/// The level to be tested, or none where the machine is said not to have it. Nothing is left out
-/// unless somebody has said so.
+/// Returns a sandbox of this level, or `None` if `TWOSTEP_TEST_SANDBOX` names another level. Without
+/// the variable, no level is skipped.
 pub(crate) fn sandbox(level: Level) -> Option<Sandbox> {
     let only = std::env::var("TWOSTEP_TEST_SANDBOX").ok();
     if only.is_some_and(|only| only != level.as_str()) {
         return None;
     }
-    // Where the program lies for a user who cannot reach the folder that it was built in.
+    // The path of the program for a user who cannot enter the folder of the build.
     let helper = std::env::var_os("TWOSTEP_TEST_HELPER")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_twostep")), PathBuf::from);
     let setting = match level {
@@ -38,17 +38,17 @@ pub(crate) fn sandbox(level: Level) -> Option<Sandbox> {
     Sandbox::with_helper(setting, helper)
 }
 
-/// Opens a sandbox, whose workspaces are in this folder.
-pub(crate) async fn opened(sandbox: Sandbox, folder: &Path) -> Sandbox {
-    let opened = sandbox.open(folder).await;
-    opened.unwrap_or_else(|error| {
+/// Opens a sandbox for workspaces in this folder.
+pub(crate) async fn open_sandbox(sandbox: Sandbox, folder: &Path) -> Sandbox {
+    let result = sandbox.open(folder).await;
+    result.unwrap_or_else(|error| {
         panic!("{error}; `apt-get install bubblewrap`, or TWOSTEP_TEST_SANDBOX=basic")
     });
     sandbox
 }
 
-/// Files, sockets and a process that commands have no business with.
-pub(crate) struct World {
+/// Files, sockets and a process that commands must not reach.
+pub(crate) struct Targets {
     outside: TempDir,
     private: TempDir,
     decoy: Child,
@@ -63,7 +63,7 @@ pub(crate) struct World {
     workspaces: usize,
 }
 
-impl World {
+impl Targets {
     pub(crate) fn new() -> Self {
         let folder = |name: &str| tempfile::Builder::new().prefix(name).tempdir_in("/tmp").unwrap();
         let (outside, private) = (folder("twostep-outside-"), folder("twostep-private-"));
@@ -76,7 +76,7 @@ impl World {
         fcntl_setfd(&inherited, FdFlags::empty()).unwrap();
         let name = format!("twostep-{}", outside.path().display());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
-        let mut world = Self {
+        let mut targets = Self {
             decoy: decoy(outside.path()),
             before: BTreeMap::new(),
             tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
@@ -90,9 +90,9 @@ impl World {
             outside,
             private,
         };
-        world.listen();
-        world.before = world.outside();
-        world
+        targets.listen();
+        targets.before = targets.outside();
+        targets
     }
 
     fn listen(&self) {
@@ -104,12 +104,12 @@ impl World {
         self.r#abstract.0.set_nonblocking(true).unwrap();
     }
 
-    /// The folder that workspaces are in.
+    /// The folder of the workspaces.
     pub(crate) fn private(&self) -> &Path {
         self.private.path()
     }
 
-    /// A workspace of its own, with a repository.
+    /// Creates a workspace with a repository.
     pub(crate) fn workspace(&mut self) -> PathBuf {
         self.workspaces += 1;
         let folder = self.private.path().join(self.workspaces.to_string());
@@ -119,7 +119,7 @@ impl World {
         folder
     }
 
-    /// A command with the names of what there is here.
+    /// Fills in the placeholders of a command: paths, ports, process ids.
     pub(crate) fn fill(&self, command: &str, forever: &str) -> String {
         let port = |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port();
         command
@@ -132,7 +132,7 @@ impl World {
             .replace("{{forever}}", forever)
     }
 
-    /// What has changed of it, and who has called.
+    /// Returns the changes of the targets and the sockets that were reached.
     pub(crate) fn damage(&self) -> Vec<String> {
         let mut damage = Vec::new();
         let now = self.outside();
@@ -141,10 +141,10 @@ impl World {
         }
         let decoy = Pid::from_child(&self.decoy);
         if test_kill_process(decoy).is_err() || is_dead(decoy) {
-            damage.push("a process outside has ended".to_owned());
+            damage.push("a process outside has exited".to_owned());
         }
         let mut byte = [0];
-        for (name, heard) in [
+        for (name, was_reached) in [
             ("TCP", self.tcp.accept().is_ok()),
             ("TCP over IPv6", self.tcp6.accept().is_ok()),
             ("UDP", self.udp.recv(&mut byte).is_ok()),
@@ -152,14 +152,14 @@ impl World {
             ("a datagram socket with a path", self.datagram.recv(&mut byte).is_ok()),
             ("an abstract socket", self.r#abstract.0.accept().is_ok()),
         ] {
-            if heard {
+            if was_reached {
                 damage.push(format!("{name} was reached"));
             }
         }
         damage
     }
 
-    /// Puts the file back that is there to be harmed.
+    /// Restores the file that attacks try to change.
     pub(crate) fn repair(&mut self) {
         let victim = self.outside.path().join("victim");
         let _ = fs::remove_file(&victim);
@@ -167,28 +167,28 @@ impl World {
         self.before = self.outside();
     }
 
-    /// The files outside: what can be seen of each, and what is in it.
+    /// The metadata of the files outside, and whether their content is intact.
     fn outside(&self) -> BTreeMap<String, String> {
         let entries = fs::read_dir(self.outside.path()).unwrap().map(Result::unwrap);
-        let seen = entries.map(|entry| {
+        let files = entries.map(|entry| {
             let data = entry.path().symlink_metadata().unwrap();
             let content = fs::read_to_string(entry.path()).unwrap_or_default();
-            let seen = (data.mode(), data.uid(), data.mtime(), data.nlink(), content.len());
-            let is_whole = content.is_empty() || content.starts_with(CANARY);
-            (entry.file_name().into_string().unwrap(), format!("{seen:?} {is_whole}"))
+            let metadata = (data.mode(), data.uid(), data.mtime(), data.nlink(), content.len());
+            let is_intact = content.is_empty() || content.starts_with(CANARY);
+            (entry.file_name().into_string().unwrap(), format!("{metadata:?} {is_intact}"))
         });
-        seen.collect()
+        files.collect()
     }
 }
 
-impl Drop for World {
+impl Drop for Targets {
     fn drop(&mut self) {
         self.decoy.kill().unwrap();
         self.decoy.wait().unwrap();
     }
 }
 
-/// A process of the same user, with something to hide in every place that a process has.
+/// A process of the same user, with the canary in its arguments, environment, folder and open files.
 fn decoy(folder: &Path) -> Child {
     let secret = File::open(folder.join("secret")).unwrap();
     Command::new("/usr/bin/perl")
@@ -206,7 +206,7 @@ fn is_dead(pid: Pid) -> bool {
     stat.is_ok_and(|stat| stat.contains(") Z "))
 }
 
-/// Waits until no process has this among its arguments, and says which still do after a second.
+/// Waits up to a second until no process has this argument. Returns the processes that still do.
 pub(crate) fn survivors(argument: &str) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(1);
     loop {
@@ -218,21 +218,21 @@ pub(crate) fn survivors(argument: &str) -> Vec<String> {
     }
 }
 
-/// The processes that have this among their arguments.
+/// Returns the processes that have this argument.
 pub(crate) fn processes_with(argument: &str) -> Vec<String> {
     let found = processes().filter_map(|process| arguments_with(&process, argument));
     found.collect()
 }
 
-/// Waits until a process with this among its arguments has ended its first thread.
-pub(crate) async fn beheaded(argument: &str) {
+/// Waits until the first thread of a process with this argument has exited.
+pub(crate) async fn wait_until_first_thread_exits(argument: &str) {
     let deadline = Instant::now() + Duration::from_secs(20);
-    let is_beheaded = |process: &PathBuf| {
+    let has_exited = |process: &PathBuf| {
         let stat = fs::read_to_string(process.join("stat"));
         stat.is_ok_and(|stat| stat.contains(") Z ")) && arguments_with(process, argument).is_some()
     };
-    while !processes().any(|process| is_beheaded(&process)) {
-        assert!(Instant::now() < deadline, "no first thread has ended");
+    while !processes().any(|process| has_exited(&process)) {
+        assert!(Instant::now() < deadline, "no first thread has exited");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -241,8 +241,8 @@ fn processes() -> impl Iterator<Item = PathBuf> {
     fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path())
 }
 
-/// The arguments of a process, if this is among them. Each of its threads is asked: one that has
-/// ended has none.
+/// Returns the arguments of a process, if `argument` is among them. They are read from each thread,
+/// because an exited thread has none.
 fn arguments_with(process: &Path, argument: &str) -> Option<String> {
     let threads = fs::read_dir(process.join("task")).ok()?.flatten();
     let mut arguments = threads.filter_map(|thread| {
