@@ -1,11 +1,11 @@
-//! Documents that are made to harm whoever reads them, and what the process that reads them has.
-//! Real processes; no database, so that a plain user can run it.
+//! Hostile documents, and the confinement of the process that reads them. Real processes; no
+//! database, so that an unprivileged user can run the tests.
 #![cfg(test)]
-#![expect(clippy::disallowed_methods, reason = "a test waits for what it spawns")]
+#![expect(clippy::disallowed_methods, reason = "a test waits for the tasks that it spawns")]
 
-mod confined;
+mod builder;
+mod confinement;
 mod hostile;
-mod written;
 
 use std::path::Path;
 

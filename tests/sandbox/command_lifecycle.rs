@@ -1,5 +1,5 @@
-//! The end of commands: at a deadline, a stop or a crash of the service, no process and no file of a
-//! command is left.
+//! The end of commands: at a deadline, a stop or a crash of the service, no process and no file of
+//! a command is left.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;

@@ -1,5 +1,6 @@
 //! Commands that try to escape from the sandbox, and commands that must work in it, at each level.
-//! Real processes, files, sockets and signals; no database, so that an unprivileged user can run it.
+//! Real processes, files, sockets and signals; no database, so that an unprivileged user can run
+//! the tests.
 #![cfg(test)]
 #![expect(
     clippy::disallowed_methods,

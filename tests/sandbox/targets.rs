@@ -21,8 +21,8 @@ pub(crate) const CANARY: &str = "CANARY-7f3a91";
 /// The size of the file with the canary. The size must not leak either.
 const SECRET_SIZE: usize = 31_337;
 
-/// Returns a sandbox of this level, or `None` if `TWOSTEP_TEST_SANDBOX` names another level. Without
-/// the variable, no level is skipped.
+/// Returns a sandbox of this level, or `None` if `TWOSTEP_TEST_SANDBOX` names another level.
+/// Without the variable, no level is skipped.
 pub(crate) fn sandbox(level: Level) -> Option<Sandbox> {
     let only = std::env::var("TWOSTEP_TEST_SANDBOX").ok();
     if only.is_some_and(|only| only != level.as_str()) {
@@ -188,7 +188,8 @@ impl Drop for Targets {
     }
 }
 
-/// A process of the same user, with the canary in its arguments, environment, folder and open files.
+/// A process of the same user, with the canary in its arguments, environment, folder and open
+/// files.
 fn decoy(folder: &Path) -> Child {
     let secret = File::open(folder.join("secret")).unwrap();
     Command::new("/usr/bin/perl")

@@ -1,10 +1,10 @@
-//! Documents that are written by hand.
+//! Builds documents byte by byte.
 
 use std::fmt::Write as _;
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 
-/// A document of these objects, which have the numbers from 1 on. The first one is its root.
+/// Returns a document of these objects, which are numbered from 1. The first one is its root.
 pub(crate) fn document(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = b"%PDF-1.7\n".to_vec();
     let mut table = format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1);
@@ -21,18 +21,19 @@ pub(crate) fn document(objects: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// A stream with these words in its dictionary.
-pub(crate) fn stream(words: &str, data: &[u8]) -> Vec<u8> {
-    let head = format!("<<{words}/Length {}>>\nstream\n", data.len());
+/// Returns a stream with these entries in its dictionary.
+pub(crate) fn stream(entries: &str, data: &[u8]) -> Vec<u8> {
+    let head = format!("<<{entries}/Length {}>>\nstream\n", data.len());
     [head.as_bytes(), data, b"\nendstream"].concat()
 }
 
-/// A stream that is compressed.
-pub(crate) fn packed(words: &str, data: &[u8]) -> Vec<u8> {
-    stream(&format!("{words}/Filter/FlateDecode"), &compress_to_vec_zlib(data, 6))
+/// Returns a compressed stream.
+pub(crate) fn compressed(entries: &str, data: &[u8]) -> Vec<u8> {
+    stream(&format!("{entries}/Filter/FlateDecode"), &compress_to_vec_zlib(data, 6))
 }
 
-/// A document of one page, which is drawn by object 4. Object 5 is its font; more can follow.
+/// Returns a document of one page. Object 4 is its content, object 5 its font. `more` objects are
+/// the drawings `/D6`, `/D7` and so on.
 pub(crate) fn page(content: Vec<u8>, font: &str, more: &[Vec<u8>]) -> Vec<u8> {
     let drawings = (6..).zip(more).map(|(number, _)| format!("/D{number} {number} 0 R"));
     let drawings: String = drawings.collect();
