@@ -1,4 +1,5 @@
-//! Budgets: what is left decides before a request is sent, and nothing is ever overshot.
+//! Budgets: a request is only sent if its maximum use fits the remaining budget, so no budget is
+//! ever exceeded.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -25,24 +26,24 @@ fn priced() -> Setup {
     Setup { prices: [("simulator".to_owned(), PRICE)].into(), ..Setup::default() }
 }
 
-/// An answer that used so much.
+/// A reply with this usage.
 fn answer(input: i64, output: i64) -> Value {
     let mut answer = says("Well.");
     answer["usage"] = json!({ "input_tokens": input, "output_tokens": output });
     answer
 }
 
-async fn give(app: &TestApp, period: Period, budget: Budget) {
+async fn set_budget(app: &TestApp, period: Period, budget: Budget) {
     let mut conn = app.database.pool(1).acquire().await.unwrap();
     set(&mut conn, TenantId::DEFAULT, period, budget).await.unwrap();
 }
 
-fn of_tokens(tokens: i64) -> Budget {
+fn token_budget(tokens: i64) -> Budget {
     Budget { tokens: Some(tokens), cost: None }
 }
 
-/// A session with little to say in each request.
-async fn plain(app: &TestApp) -> Session<'_> {
+/// A session without tools, so that its requests are small.
+async fn small_session(app: &TestApp) -> Session<'_> {
     app.session_with(json!({ "tools": [] })).await
 }
 
@@ -64,16 +65,16 @@ fn assert_refused(run: &Value, scope: &str, unit: &str) {
     assert_eq!(run["error"]["type"], "budget_exceeded");
 }
 
-/// Every request takes nearly all that may be reserved for it, so that any two that counted on the
-/// same remainder would be one too many.
+/// Every request uses nearly all of its reservation. If two requests reserved the same remainder,
+/// the budget would be exceeded.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_runs_on_one_budget_never_spend_more_than_it() {
+async fn a_hundred_concurrent_runs_never_exceed_their_budget() {
     let setup = Setup { slots: Some(64), ..priced() };
     let app = TestApp::start_with(replies(&[answer(1000, 1000)]), setup).await;
     let budget = Budget { tokens: Some(100_000), cost: Some(200_000) };
-    give(&app, Period::Day, budget).await;
-    give(&app, Period::Total, Budget { tokens: Some(90_000), cost: None }).await;
-    let sessions = join_all((0..100).map(|_| plain(&app))).await;
+    set_budget(&app, Period::Day, budget).await;
+    set_budget(&app, Period::Total, Budget { tokens: Some(90_000), cost: None }).await;
+    let sessions = join_all((0..100).map(|_| small_session(&app))).await;
     let texts: Vec<String> = (0..100).map(|number| format!("Question {number}")).collect();
     let runs = join_all(sessions.iter().zip(&texts).map(|(session, text)| session.ask(text))).await;
 
@@ -84,14 +85,14 @@ async fn a_hundred_runs_on_one_budget_never_spend_more_than_it() {
     }
     let spent = 2000 * i64::try_from(done.len()).unwrap();
     assert!((70_000..=90_000).contains(&spent), "{spent}");
-    assert_eq!(app.upstream().len(), done.len(), "only those were asked that there was room for");
+    assert_eq!(app.upstream().len(), done.len(), "only requests that fit the budget are sent");
     let usage = get(&app, "/v1/usage").await;
     assert_eq!(usage["total"]["cost"], 3000 * i64::try_from(done.len()).unwrap());
     assert_eq!(reservations(&app).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_s_budget_holds_for_its_whole_life() {
+async fn the_budget_of_a_session_covers_all_its_runs() {
     let mut round = calls("get_time", json!({}));
     round["usage"] = json!({ "input_tokens": 1500, "output_tokens": 500 });
     let app = TestApp::start_with(replies(&[round, answer(2000, 500)]), priced()).await;
@@ -122,7 +123,7 @@ async fn a_session_s_budget_holds_for_its_whole_life() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_that_cannot_be_kept_is_refused() {
+async fn a_budget_that_cannot_be_enforced_is_refused() {
     let app = TestApp::start_with(replies(&[]), priced()).await;
     for (body, pointer, message) in [
         (json!({ "budget": { "tokens": 0 } }), "/budget/tokens", "is less than 1"),
@@ -137,16 +138,16 @@ async fn a_budget_that_cannot_be_kept_is_refused() {
         let problem = problem(response, 422, "validation_failed").await;
         assert_eq!(problem["errors"], json!([{ "pointer": pointer, "message": message }]));
     }
-    // A tenant's budget may be younger than the session.
+    // The budget of a tenant may be set after the session was created.
     let unpriced = app.session_with(json!({ "model": "simulator-2" })).await;
-    give(&app, Period::Total, Budget { tokens: None, cost: Some(1_000_000_000) }).await;
+    set_budget(&app, Period::Total, Budget { tokens: None, cost: Some(1_000_000_000) }).await;
     let run = unpriced.ask("Hi").await;
     assert_refused(&run, "tenant_total", "cost");
     assert!(run["error"]["message"].as_str().unwrap().ends_with("its model has no price"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_reserved_is_free_again_when_the_request_gives_nothing() {
+async fn a_reservation_is_released_when_the_request_fails_or_is_cancelled() {
     let refuses = json!({ "status": 400 });
     let script = json!({ "conversations": [
         { "when": "fail", "replies": [refuses] },
@@ -154,32 +155,32 @@ async fn what_was_reserved_is_free_again_when_the_request_gives_nothing() {
         { "replies": [answer(1000, 10)] },
     ]});
     let app = TestApp::start(script).await;
-    // Room for one request at a time.
-    give(&app, Period::Day, of_tokens(3000)).await;
-    let failing = plain(&app).await;
+    // The budget is enough for one request at a time.
+    set_budget(&app, Period::Day, token_budget(3000)).await;
+    let failing = small_session(&app).await;
     assert_eq!(failing.ask("fail").await["error"]["type"], "model_request_failed_error");
     assert_eq!(reservations(&app).await, 0);
 
-    let hanging = plain(&app).await;
+    let hanging = small_session(&app).await;
     let run = hanging.post(json!({ "content": "hang" })).await;
     asked(&app, 2).await;
     assert_eq!(reservations(&app).await, 1);
-    assert_refused(&plain(&app).await.ask("Is there room?").await, "tenant_day", "tokens");
+    assert_refused(&small_session(&app).await.ask("Does it fit?").await, "tenant_day", "tokens");
     hanging.cancel(&run).await;
     hanging.settled(&run).await;
     assert_eq!(reservations(&app).await, 0);
-    assert_eq!(plain(&app).await.ask("Is there room now?").await["status"], "completed");
+    assert_eq!(small_session(&app).await.ask("Does it fit now?").await["status"], "completed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dead_worker_had_reserved_is_free_when_its_run_is_taken_over() {
+async fn the_reservation_of_a_dead_worker_is_released_at_the_takeover() {
     let mut reply = answer(1000, 10);
     reply["fail_first"] = json!([{ "hang_after": 0 }]);
     let app = TestApp::start(replies(&[reply])).await;
-    give(&app, Period::Total, of_tokens(6000)).await;
-    // A run that goes on, and one that is given up because too many workers have died of it.
+    set_budget(&app, Period::Total, token_budget(6000)).await;
+    // A run that continues, and one that fails because too many workers died with it.
     for (takeovers, status, times) in [(0, "completed", 1), (99, "failed", 3)] {
-        let session = plain(&app).await;
+        let session = small_session(&app).await;
         let run = session.post(json!({ "content": status })).await;
         asked(&app, times).await;
         assert_eq!(reservations(&app).await, 1);
@@ -198,12 +199,12 @@ async fn what_a_dead_worker_had_reserved_is_free_when_its_run_is_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_holds_from_the_next_request_on_for_runs_that_are_under_way() {
+async fn a_new_budget_applies_to_the_next_request() {
     let app = TestApp::start(hangs_first()).await;
-    let session = plain(&app).await;
+    let session = small_session(&app).await;
     let run = session.post(json!({ "content": "hang" })).await;
     asked(&app, 1).await;
-    give(&app, Period::Day, of_tokens(1)).await;
+    set_budget(&app, Period::Day, token_budget(1)).await;
     session.cancel(&run).await;
     session.settled(&run).await;
     assert_refused(&session.ask("And now?").await, "tenant_day", "tokens");
@@ -213,10 +214,10 @@ async fn a_budget_holds_from_the_next_request_on_for_runs_that_are_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_of_a_day_begins_anew_with_the_day() {
+async fn a_daily_budget_starts_again_on_the_next_day() {
     let app = TestApp::start(replies(&[answer(1000, 500)])).await;
-    give(&app, Period::Day, of_tokens(4000)).await;
-    let session = plain(&app).await;
+    set_budget(&app, Period::Day, token_budget(4000)).await;
+    let session = small_session(&app).await;
     assert_eq!(session.ask("Today").await["status"], "completed");
     assert_refused(&session.ask("Today again").await, "tenant_day", "tokens");
     let pool = app.database.pool(1);
@@ -230,38 +231,38 @@ async fn a_budget_of_a_day_begins_anew_with_the_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_gives_shows_and_takes_away_budgets() {
+async fn an_operator_sets_lists_and_removes_budgets() {
     let app = TestApp::start_with(replies(&[answer(2000, 100)]), priced()).await;
-    plain(&app).await.ask("Before there is a budget").await;
+    small_session(&app).await.ask("Before there is a budget").await;
     let url = app.database.url();
     let budget = async |args: &[&str]| {
         outcome(binary(&[&["budget", "--database-url", &url], args].concat())).await
     };
-    let said = |text: &str| (Some(0), text.to_owned(), String::new());
-    assert_eq!(budget(&["list"]).await, said("no budgets\n"));
+    let success = |text: &str| (Some(0), text.to_owned(), String::new());
+    assert_eq!(budget(&["list"]).await, success("no budgets\n"));
     let set = budget(&["set", "day", "--tokens", "50000"]).await;
-    assert_eq!(set, said("day: 2100 of 50000 tokens\n"));
-    plain(&app).await.ask("With a budget").await;
+    assert_eq!(set, success("day: 2100 of 50000 tokens\n"));
+    small_session(&app).await.ask("With a budget").await;
     let set = budget(&["set", "total", "--tokens", "90000", "--cost", "500000"]).await;
     let both = "day: 4200 of 50000 tokens\n\
                 total: 4200 of 90000 tokens, 4400 of 500000 micro-dollars\n";
-    assert_eq!(set, said(both));
-    plain(&app).await.ask("With two").await;
+    assert_eq!(set, success(both));
+    small_session(&app).await.ask("With two").await;
     let set = budget(&["set", "day", "--cost", "1000"]).await;
     let both = "day: 6600 of 1000 micro-dollars\n\
                 total: 6300 of 90000 tokens, 6600 of 500000 micro-dollars\n";
-    assert_eq!(set, said(both));
-    assert_refused(&plain(&app).await.ask("Too late").await, "tenant_day", "cost");
+    assert_eq!(set, success(both));
+    assert_refused(&small_session(&app).await.ask("Too late").await, "tenant_day", "cost");
     let removed = budget(&["remove", "day"]).await;
-    assert_eq!(removed, said("total: 6300 of 90000 tokens, 6600 of 500000 micro-dollars\n"));
+    assert_eq!(removed, success("total: 6300 of 90000 tokens, 6600 of 500000 micro-dollars\n"));
 
     let again = budget(&["remove", "day"]).await;
     assert_eq!(
         again,
         (Some(1), String::new(), "twostep: the tenant has no such budget\n".to_owned())
     );
-    let nobody = budget(&["--tenant", "nobody", "list"]).await;
-    let sentence = "twostep: tenant \"nobody\" does not exist\n".to_owned();
-    assert_eq!(nobody, (Some(1), String::new(), sentence));
+    let unknown = budget(&["--tenant", "missing", "list"]).await;
+    let sentence = "twostep: tenant \"missing\" does not exist\n".to_owned();
+    assert_eq!(unknown, (Some(1), String::new(), sentence));
     assert_eq!(budget(&["set", "day"]).await.0, Some(2));
 }

@@ -1,4 +1,4 @@
-//! What a message means for a busy session: it waits, it is refused, or it interrupts.
+//! Messages to a busy session: each one is queued, refused, or interrupts the active run.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,14 @@ use twostep::domain::run_options::OnBusy;
 use crate::runs::cancelling;
 use crate::support::{Session, Setup, TestApp, hangs_first, machine, problem};
 
-/// Starts a run that hangs, and waits until it does.
+/// Starts a run whose model request hangs, and waits for the request.
 async fn hanging(session: &Session<'_>) -> Value {
     let run = session.post(json!({ "content": "hang" })).await;
     session.reached(&run, "span.model_request_start").await;
     run
 }
 
-async fn sent(session: &Session<'_>, body: Value) -> Response {
+async fn send(session: &Session<'_>, body: Value) -> Response {
     session.message(&body).send().await.unwrap()
 }
 
@@ -25,14 +25,14 @@ fn with(on_busy: &str, content: &str) -> Value {
     json!({ "content": content, "on_busy": on_busy })
 }
 
-/// The texts of the history, in its order.
-async fn said(session: &Session<'_>) -> Vec<String> {
+/// The texts of the history, in order.
+async fn texts(session: &Session<'_>) -> Vec<String> {
     let history = session.history().await;
     let text = |item: &Value| item["message"]["content"][0]["text"].as_str().unwrap().to_owned();
     history.iter().map(text).collect()
 }
 
-/// Reads a refusal, which must name the run that is in the way.
+/// Checks that a response is a refusal that names the active run.
 async fn assert_busy(response: Response, run: &Value) {
     assert_eq!(response.headers()["retry-after"], "1");
     assert_eq!(response.headers()["x-should-retry"], "false");
@@ -41,46 +41,46 @@ async fn assert_busy(response: Response, run: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_may_not_wait_is_refused_by_a_busy_session() {
+async fn a_message_that_may_not_be_queued_is_refused_by_a_busy_session() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     let live = hanging(&session).await;
     let events = session.events().await;
-    assert_busy(sent(&session, with("reject", "Now or never")).await, &live).await;
+    assert_busy(send(&session, with("reject", "Now or never")).await, &live).await;
     assert_eq!(session.events().await, events);
 
     session.cancel(&live).await;
     session.settled(&live).await;
-    let response = sent(&session, with("reject", "Now")).await;
+    let response = send(&session, with("reject", "Now")).await;
     let run: Value = response.json().await.unwrap();
-    assert_eq!(run["status"], "running", "an idle session takes it at once");
+    assert_eq!(run["status"], "running", "an idle session starts it at once");
     assert_eq!(session.settled(&run).await["output_text"], "You said Now.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_whose_message_waits_for_a_worker_is_busy() {
+async fn a_session_with_a_message_queued_for_a_worker_is_busy() {
     let app =
         TestApp::start_with(hangs_first(), Setup { slots: Some(1), ..Setup::default() }).await;
     let (blocker, session) = (app.session().await, app.session().await);
     let blocking = hanging(&blocker).await;
-    let response = sent(&session, with("reject", "First")).await;
+    let response = send(&session, with("reject", "First")).await;
     assert_eq!(response.status(), StatusCode::ACCEPTED, "it waits for a worker, not for a run");
     let first: Value = response.json().await.unwrap();
     assert_eq!(first["status"], "queued");
-    assert_busy(sent(&session, with("reject", "Second")).await, &first).await;
+    assert_busy(send(&session, with("reject", "Second")).await, &first).await;
     blocker.cancel(&blocking).await;
     assert_eq!(session.settled(&first).await["output_text"], "You said First.");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_messages_that_may_not_wait_one_is_accepted() {
+async fn one_of_many_messages_that_may_not_be_queued_is_accepted() {
     let app = TestApp::start(hangs_first()).await;
     let other = app.second_service(Setup::default()).await;
     let session = app.session().await;
     let body = with("reject", "hang");
     let posts = (0..40).map(|number| {
-        let there = number % 2 == 0;
-        let post = if there { session.message(&body) } else { other.message(&session, &body) };
+        let is_first = number % 2 == 0;
+        let post = if is_first { session.message(&body) } else { other.message(&session, &body) };
         async { post.send().await.unwrap() }
     });
     let (accepted, refused): (Vec<_>, Vec<_>) =
@@ -96,12 +96,12 @@ async fn of_many_messages_that_may_not_wait_one_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_decides_for_messages_that_do_not_say() {
+async fn the_default_of_the_operator_applies_to_messages_without_on_busy() {
     let setup = Setup { on_busy: OnBusy::Reject, ..Setup::default() };
     let app = TestApp::start_with(hangs_first(), setup).await;
     let session = app.session().await;
     let live = hanging(&session).await;
-    assert_busy(sent(&session, json!({ "content": "Hello?" })).await, &live).await;
+    assert_busy(send(&session, json!({ "content": "Hello?" })).await, &live).await;
     let next = session.post(with("queue", "Next")).await;
     assert_eq!((&next["status"], &next["queue_position"]), (&json!("queued"), &json!(1)));
     session.cancel(&live).await;
@@ -109,10 +109,10 @@ async fn the_operator_decides_for_messages_that_do_not_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_interrupts_an_idle_session_just_begins() {
+async fn a_message_that_interrupts_an_idle_session_starts_at_once() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
-    // A worker that has just been started may not be ready to begin what is posted.
+    // A worker that has just started may not be ready to start a run at once.
     session.ask("Ready?").await;
     let run = session.post(with("interrupt", "Hello")).await;
     assert_eq!(run["status"], "running");
@@ -122,7 +122,7 @@ async fn a_message_that_interrupts_an_idle_session_just_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_interrupts_while_the_model_speaks() {
+async fn a_message_interrupts_while_the_reply_streams() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     let live = hanging(&session).await;
@@ -134,22 +134,22 @@ async fn a_message_interrupts_while_the_model_speaks() {
     assert!(asked.elapsed() < machine::scaled(Duration::from_secs(1)), "{:?}", asked.elapsed());
     assert_eq!(stopped["stop_reason"], json!({ "type": "cancelled" }));
     assert_eq!(session.settled(&next).await["output_text"], "You said Instead.");
-    assert_eq!(said(&session).await, ["hang", "Instead", "You said Instead."]);
+    assert_eq!(texts(&session).await, ["hang", "Instead", "You said Instead."]);
     let of_clients = |event: &Value| {
         let is_client = event["type"].as_str().unwrap().starts_with("user.");
         is_client.then(|| (event["type"].clone(), event["run_id"].clone()))
     };
-    let told: Vec<_> = session.events().await.iter().filter_map(of_clients).collect();
+    let client_events: Vec<_> = session.events().await.iter().filter_map(of_clients).collect();
     let expected = [
         (json!("user.message"), live["id"].clone()),
         (json!("user.interrupt"), live["id"].clone()),
         (json!("user.message"), next["id"].clone()),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(client_events, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_interrupts_a_call_with_effects_which_is_answered_first() {
+async fn a_call_with_effects_is_answered_before_the_message_that_interrupts_it() {
     let launch = json!({ "content": [{ "type": "tool_use", "name": "launch", "input": {} }] });
     let app = cancelling::start(cancelling::first(&launch)).await;
     let session = app.session().await;
@@ -167,7 +167,7 @@ async fn a_message_interrupts_a_call_with_effects_which_is_answered_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_interrupts_passes_none_that_waits() {
+async fn a_message_that_interrupts_does_not_overtake_queued_messages() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     hanging(&session).await;
@@ -182,11 +182,11 @@ async fn a_message_that_interrupts_passes_none_that_waits() {
         expected.push(format!("number {number}"));
         expected.push(format!("You said number {number}."));
     }
-    assert_eq!(said(&session).await, expected);
+    assert_eq!(texts(&session).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_is_one_too_many_interrupts_nothing() {
+async fn a_message_to_a_full_queue_interrupts_nothing() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     let live = hanging(&session).await;
@@ -194,7 +194,7 @@ async fn a_message_that_is_one_too_many_interrupts_nothing() {
         session.post(json!({ "content": format!("number {number}") })).await;
     }
     let events = session.events().await;
-    problem(sent(&session, with("interrupt", "One more")).await, 409, "queue_full").await;
+    problem(send(&session, with("interrupt", "One more")).await, 409, "queue_full").await;
     assert_eq!(session.events().await, events);
     assert_eq!(session.run(&live).await["status"], "running");
     let response = app.post(&session.path("/cancel")).send().await.unwrap();
@@ -203,7 +203,7 @@ async fn a_message_that_is_one_too_many_interrupts_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn messages_that_interrupt_each_other_are_all_heard() {
+async fn messages_that_interrupt_each_other_are_all_in_the_history() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     let live = hanging(&session).await;
@@ -217,7 +217,7 @@ async fn messages_that_interrupt_each_other_are_all_heard() {
         |event: &&Value| event["type"] == "user.interrupt" && event["run_id"] == live["id"];
     assert_eq!(session.events().await.iter().filter(interrupts).count(), 1);
     let listed = runs_of(&session).await;
-    assert_eq!(listed.last().unwrap()["status"], "completed", "nothing came after it");
+    assert_eq!(listed.last().unwrap()["status"], "completed", "no message followed it");
     assert_order(&session, &listed).await;
 }
 
@@ -227,19 +227,19 @@ async fn runs_of(session: &Session<'_>) -> Vec<Value> {
     page["data"].as_array().unwrap().clone()
 }
 
-/// The history has the messages of all runs, in the order in which they were accepted.
+/// Checks that the history has the messages of all runs, in the order of their acceptance.
 async fn assert_order(session: &Session<'_>, runs: &[Value]) {
     let accepted: Vec<&Value> = runs.iter().map(|run| &run["message_id"]).collect();
     let history = session.history().await;
     let users = history.iter().filter(|item| item["type"] == "user");
-    let heard: Vec<&Value> = users.map(|item| &item["message"]["id"]).collect();
-    assert_eq!(heard, accepted);
+    let stored: Vec<&Value> = users.map(|item| &item["message"]["id"]).collect();
+    assert_eq!(stored, accepted);
 }
 
-/// Looks for sessions with two live runs for as long as something else is done.
-async fn never_two_live<T>(app: &TestApp, work: impl Future<Output = T>) -> T {
+/// Checks during `work` that no session has two active runs.
+async fn assert_one_active_run_during<T>(app: &TestApp, work: impl Future<Output = T>) -> T {
     let pool = app.database.pool(1);
-    let looking = async {
+    let check = async {
         loop {
             let double: Vec<String> = sqlx::query_scalar(
                 "SELECT session_id::text FROM runs WHERE status IN ('running', 'requires_action')
@@ -253,13 +253,13 @@ async fn never_two_live<T>(app: &TestApp, work: impl Future<Output = T>) -> T {
         }
     };
     tokio::select! {
-        never = looking => never,
+        never = check => never,
         done = work => done,
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn two_hundred_messages_in_all_modes_keep_their_order() {
+async fn two_hundred_messages_with_all_values_of_on_busy_keep_their_order() {
     let reply = json!({ "content": [{ "type": "text", "text": "You said {{user}}." }],
                         "delay_ms": 20 });
     let app = TestApp::start(json!({ "conversations": [{ "replies": [reply] }] })).await;
@@ -269,8 +269,8 @@ async fn two_hundred_messages_in_all_modes_keep_their_order() {
     let posts = (0..200).map(|number: usize| {
         let session = &sessions[number % 20];
         let body = with(modes[number / 20 % 3], &format!("number {number}"));
-        let is_here = (number / 20).is_multiple_of(2);
-        let post = if is_here { session.message(&body) } else { other.message(session, &body) };
+        let is_first = (number / 20).is_multiple_of(2);
+        let post = if is_first { session.message(&body) } else { other.message(session, &body) };
         async { post.send().await.unwrap() }
     });
     let settled = async {
@@ -295,6 +295,6 @@ async fn two_hundred_messages_in_all_modes_keep_their_order() {
         }
         assert_eq!(found, accepted);
     };
-    never_two_live(&app, settled).await;
+    assert_one_active_run_during(&app, settled).await;
     other.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Cancelling: whatever the run was doing, it stops at once and the session goes on.
+//! Cancelling: the run stops at once in every state, and the session continues.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub(crate) async fn start(script: Value) -> TestApp {
     TestApp::start_with(script, setup).await
 }
 
-/// A script that says `reply` to the first message and answers all others.
+/// A script that answers a message `go` with `reply`, and all other messages with text.
 pub(crate) fn first(reply: &Value) -> Value {
     json!({ "conversations": [
         { "when": "go", "replies": [reply] },
@@ -35,7 +35,7 @@ async fn cancel(session: &Session<'_>, run: &Value) -> (StatusCode, Value) {
     (response.status(), response.json().await.unwrap())
 }
 
-/// Cancels a run in flight, which must settle within a second and leave the session usable.
+/// Cancels an active run, which must settle within a second and leave the session usable.
 pub(crate) async fn stops(session: &Session<'_>, run: &Value) {
     let asked = Instant::now();
     let (status, answer) = cancel(session, run).await;
@@ -47,16 +47,17 @@ pub(crate) async fn stops(session: &Session<'_>, run: &Value) {
 }
 
 async fn assert_cancelled(session: &Session<'_>, run: &Value) {
-    let told = json!([run["status"], run["stop_reason"], run.get("output_text"), run.get("error")]);
+    let actual =
+        json!([run["status"], run["stop_reason"], run.get("output_text"), run.get("error")]);
     let expected = json!(["cancelled", { "type": "cancelled" }, null, null]);
-    assert_eq!(told, expected);
+    assert_eq!(actual, expected);
     let events = session.events().await;
     let of_run = || events.iter().filter(|event| event["run_id"] == run["id"]);
     let last = of_run().next_back().unwrap();
     assert_eq!(last["type"], "session.status_idle");
     assert_eq!(last["stop_reason"], json!({ "type": "cancelled" }));
-    let asked = of_run().filter(|event| event["type"] == "user.interrupt");
-    assert_eq!(asked.count(), 1);
+    let interrupts = of_run().filter(|event| event["type"] == "user.interrupt");
+    assert_eq!(interrupts.count(), 1);
     let ids = |kind: &str, key: &str| -> Vec<Value> {
         of_run().filter(|event| event["type"] == kind).map(|event| event[key].clone()).collect()
     };
@@ -64,7 +65,7 @@ async fn assert_cancelled(session: &Session<'_>, run: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_stops_while_the_model_speaks_or_is_silent() {
+async fn a_run_stops_before_or_during_the_reply_of_the_model() {
     let mut late = says("Never.");
     late["delay_ms"] = 20_000.into();
     for reply in [hangs(), late] {
@@ -75,12 +76,12 @@ async fn a_run_stops_while_the_model_speaks_or_is_silent() {
         stops(&session, &run).await;
         let history = session.history().await;
         let roles: Vec<&Value> = history.iter().map(|item| &item["type"]).collect();
-        assert_eq!(roles, ["user", "user", "assistant"], "half a reply is not kept");
+        assert_eq!(roles, ["user", "user", "assistant"], "an incomplete reply is not stored");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_stops_while_it_waits_to_ask_the_model_again() {
+async fn a_run_stops_while_it_waits_for_a_retry() {
     let busy = json!({ "status": 529, "headers": { "retry-after": "30" } });
     let app = start(first(&busy)).await;
     let session = app.session().await;
@@ -120,7 +121,7 @@ async fn a_run_stops_while_tools_run_and_their_calls_are_answered() {
     }
 }
 
-/// Waits until a call of this tool has begun.
+/// Waits until a call of this tool has started.
 pub(crate) async fn started(app: &TestApp, name: &str) {
     let pool = app.database.pool(1);
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -134,13 +135,13 @@ pub(crate) async fn started(app: &TestApp, name: &str) {
         if state.as_deref() == Some("started") {
             return;
         }
-        assert!(Instant::now() < deadline, "the call did not begin: {state:?}");
+        assert!(Instant::now() < deadline, "the call did not start: {state:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_tool_has_done_before_is_not_forgotten() {
+async fn the_result_of_a_finished_call_is_kept() {
     let asks = json!({ "content": [
         { "type": "tool_use", "name": "write_file", "input": { "path": "a.txt", "content": "hi" } },
         { "type": "tool_use", "name": "ponder", "input": {} } ] });
@@ -161,7 +162,7 @@ async fn what_a_tool_has_done_before_is_not_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_waits_can_be_withdrawn() {
+async fn a_queued_message_can_be_withdrawn() {
     let app = start(first(&hangs())).await;
     let session = app.session().await;
     let live = session.post(json!({ "content": "go" })).await;
@@ -189,7 +190,7 @@ async fn a_message_that_waits_can_be_withdrawn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelling_twice_is_cancelling_once() {
+async fn cancelling_twice_has_the_effect_of_cancelling_once() {
     let app = start(first(&calls("ponder", json!({})))).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "go" })).await;
@@ -201,11 +202,11 @@ async fn cancelling_twice_is_cancelling_once() {
     let events = session.events().await;
     let (status, answer) = cancel(&session, &run).await;
     assert_eq!((status, &answer), (StatusCode::OK, &settled));
-    assert_eq!(session.events().await, events, "nothing more was said");
+    assert_eq!(session.events().await, events, "no event was added");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_has_settled_stays_as_it_is() {
+async fn a_settled_run_does_not_change() {
     let app = start(replies(&[says("Done.")])).await;
     let session = app.session().await;
     let run = session.ask("Hello").await;
@@ -219,25 +220,25 @@ async fn a_run_that_has_settled_stays_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_exist_cannot_be_cancelled() {
+async fn an_unknown_run_or_session_cannot_be_cancelled() {
     let app = start(replies(&[says("Done.")])).await;
     let (session, other) = (app.session().await, app.session().await);
     let run = session.ask("Hello").await;
     let id = run["id"].as_str().unwrap();
-    let nobody = "ses_00000000000070008000000000000000";
+    let unknown = "ses_00000000000070008000000000000000";
     for (path, code) in [
         (session.path("/runs/run_00000000000070008000000000000000/cancel"), "run_not_found"),
         (session.path("/runs/nonsense/cancel"), "run_not_found"),
         (other.path(&format!("/runs/{id}/cancel")), "run_not_found"),
-        (format!("/v1/sessions/{nobody}/runs/{id}/cancel"), "session_not_found"),
-        (format!("/v1/sessions/{nobody}/cancel"), "session_not_found"),
+        (format!("/v1/sessions/{unknown}/runs/{id}/cancel"), "session_not_found"),
+        (format!("/v1/sessions/{unknown}/cancel"), "session_not_found"),
     ] {
         problem(app.post(&path).send().await.unwrap(), 404, code).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_stops_with_all_that_waits() {
+async fn cancelling_a_session_cancels_its_queued_runs() {
     let app = start(first(&hangs())).await;
     let session = app.session().await;
     let live = session.post(json!({ "content": "go" })).await;
@@ -256,12 +257,12 @@ async fn a_session_stops_with_all_that_waits() {
         assert_cancelled(&session, &settled).await;
     }
     assert!(asked.elapsed() < machine::scaled(Duration::from_secs(1)), "{:?}", asked.elapsed());
-    assert_eq!(app.upstream().len(), 1, "nothing that waited was begun");
+    assert_eq!(app.upstream().len(), 1, "no queued run was started");
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_can_be_cancelled_at_any_moment_of_its_life() {
+async fn a_run_can_be_cancelled_at_any_moment() {
     let asks = calls("get_time", json!({}));
     let mut speaks = says("It is about noon, I would say.");
     speaks["pace_ms"] = 2.into();
@@ -273,7 +274,7 @@ async fn a_run_can_be_cancelled_at_any_moment_of_its_life() {
     for delay_ms in 0..40 {
         let session = app.session().await;
         let run = session.post(json!({ "content": format!("go {delay_ms}") })).await;
-        // The moments of a run's life, not a wait for anything.
+        // The delay selects the moment; it does not wait for a condition.
         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
         let asked = Instant::now();
         cancel(&session, &run).await;

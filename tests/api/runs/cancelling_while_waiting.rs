@@ -1,5 +1,5 @@
-//! Runs that wait for their client, and are told to stop. No worker holds such a run; the state is
-//! played by the test.
+//! Cancelling runs that wait for their client. No worker holds such a run; the test sets its state
+//! in the database.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::runs::cancelling::{first, start, started, stops};
 use crate::support::{Session, TestApp, machine};
 
-/// A run with one call that has begun and one that has not, which waits for the client. It was
-/// taken over as often as a run may be.
+/// A run that waits for its client, with one started call and one planned call. It has reached the
+/// maximum number of takeovers.
 async fn waiting(app: &TestApp, session: &Session<'_>) -> Value {
     let run = session.post(json!({ "content": "go" })).await;
     session.reached(&run, "agent.tool_use").await;
@@ -36,13 +36,13 @@ async fn app() -> TestApp {
     start(first(&reply)).await
 }
 
-/// The calls are answered, and none of them was run for the answer.
+/// Checks that the calls are answered without being executed.
 async fn assert_answered(app: &TestApp, session: &Session<'_>) {
     let history = session.history().await;
     let results = history[2]["message"]["content"].as_array().unwrap();
     let texts = results.iter().map(|result| result["content"].as_str().unwrap());
-    let words: Vec<&str> = texts.map(|text| text.split([':', '.']).next().unwrap()).collect();
-    assert_eq!(words, ["Interrupted", "Cancelled"]);
+    let starts: Vec<&str> = texts.map(|text| text.split([':', '.']).next().unwrap()).collect();
+    assert_eq!(starts, ["Interrupted", "Cancelled"]);
     assert!(!app.folder.path().join("never.txt").exists());
 }
 
@@ -56,7 +56,7 @@ async fn a_run_that_waits_for_its_client_is_cancelled_within_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_that_wait_for_their_clients_are_taken_up_before_the_next_sweep() {
+async fn cancelled_runs_that_wait_for_their_clients_are_claimed_before_the_next_sweep() {
     let app = app().await;
     let mut waits = Vec::new();
     for _ in 0..4 {
@@ -69,7 +69,7 @@ async fn runs_that_wait_for_their_clients_are_taken_up_before_the_next_sweep() {
         session.cancel(run).await;
         session.settled(run).await;
     }
-    // The sweep comes once a second, and would take up one of them each time.
+    // The sweep runs once a second and would claim one of them each time.
     assert!(asked.elapsed() < machine::scaled(Duration::from_secs(2)), "{:?}", asked.elapsed());
 }
 
@@ -85,7 +85,7 @@ async fn a_run_that_waits_for_its_client_is_cancelled_with_its_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_waits_for_its_client_gives_way_to_a_message_that_interrupts() {
+async fn a_message_interrupts_a_run_that_waits_for_its_client() {
     let app = app().await;
     let session = app.session().await;
     let run = waiting(&app, &session).await;
@@ -99,7 +99,7 @@ async fn a_run_that_waits_for_its_client_gives_way_to_a_message_that_interrupts(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_was_made_is_told_and_remembered_though_its_run_is_cancelled() {
+async fn a_completed_change_is_reported_and_recorded_although_its_run_is_cancelled() {
     let app = app().await;
     let session = app.session().await;
     let run = waiting(&app, &session).await;

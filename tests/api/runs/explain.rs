@@ -1,4 +1,4 @@
-//! Explaining: whatever a run waits for, the service says what, since when, and what would end it.
+//! Explanations: what a run waits for, since when, and which request would unblock it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,21 +30,21 @@ async fn start(slots: usize) -> TestApp {
     TestApp::start_with(script(), setup).await
 }
 
-/// Posts a text and waits until its run has got so far.
-async fn reach(session: &Session<'_>, text: &str, kind: &str) -> Value {
+/// Posts a text and waits until its run has an event of this type.
+async fn post_until(session: &Session<'_>, text: &str, kind: &str) -> Value {
     let run = session.post(json!({ "content": text })).await;
     session.reached(&run, kind).await;
     run
 }
 
-/// When the newest event of this type of a run was stored.
-async fn told_at(session: &Session<'_>, run: &Value, kind: &str) -> String {
+/// Returns when the newest event of this type of a run was stored.
+async fn event_time(session: &Session<'_>, run: &Value, kind: &str) -> String {
     let events = session.events().await;
     let of_kind = |event: &&Value| event["type"] == kind && event["run_id"] == run["id"];
     time(&events.iter().rfind(of_kind).unwrap()["created_at"])
 }
 
-/// A time to the millisecond: events carry no more, and other documents do.
+/// Truncates a time to milliseconds: other resources are more precise than events.
 fn time(value: &Value) -> String {
     let time: jiff::Timestamp = value.as_str().unwrap().parse().unwrap();
     format!("{time:.3}")
@@ -55,7 +55,7 @@ fn later(time: &str, seconds: i64) -> String {
     format!("{:.3}", time + jiff::SignedDuration::from_secs(seconds))
 }
 
-/// The explanation with its times cut to milliseconds and its sentence taken out.
+/// Returns the explanation with its times truncated to milliseconds, and its sentence separately.
 async fn explain(session: &Session<'_>, run: &Value) -> (Value, String) {
     let mut explanation = session.explain(run).await;
     let sentence = explanation["sentence"].as_str().unwrap().to_owned();
@@ -81,7 +81,7 @@ fn cancel_of(session: &Session<'_>, run: &Value) -> Value {
     json!({ "method": "POST", "path": path })
 }
 
-/// What is expected of a run that its own cancellation would stop.
+/// Returns the expected explanation of a run that its own cancellation would unblock.
 fn expected(session: &Session<'_>, run: &Value, status: &str, waits_for: &str) -> Value {
     json!({
         "type": "run_explanation", "run_id": run["id"], "status": status, "waits_for": waits_for,
@@ -89,7 +89,7 @@ fn expected(session: &Session<'_>, run: &Value, status: &str, waits_for: &str) -
     })
 }
 
-/// Sets columns of a run, as a service in another state would have.
+/// Sets columns of a run, to simulate another state of the service.
 async fn set(app: &TestApp, run: &Value, columns: &str) {
     let id = run["id"].as_str().unwrap().trim_start_matches("run_");
     let statement = format!("UPDATE runs SET {columns} WHERE id = '{id}'");
@@ -97,7 +97,8 @@ async fn set(app: &TestApp, run: &Value, columns: &str) {
     assert_eq!(done.rows_affected(), 1);
 }
 
-/// When a call was first asked for, or began, as the database has it.
+/// Waits for a call of this tool. Returns when it was started or, if `is_started` is false,
+/// planned.
 async fn call_since(app: &TestApp, name: &str, is_started: bool) -> String {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     loop {
@@ -117,7 +118,7 @@ async fn call_since(app: &TestApp, name: &str, is_started: bool) -> String {
         if let Some((_, since)) = row {
             return time(&since.into());
         }
-        assert!(tokio::time::Instant::now() < deadline, "there was no such call of {name}");
+        assert!(tokio::time::Instant::now() < deadline, "there is no such call of {name}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -128,12 +129,12 @@ async fn settle(session: &Session<'_>, run: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_asked_the_model_waits_for_it() {
+async fn a_run_with_an_open_request_waits_for_the_model() {
     let app = start(4).await;
     let session = app.session().await;
-    let run = reach(&session, "model", "span.model_request_start").await;
+    let run = post_until(&session, "model", "span.model_request_start").await;
     let (explanation, sentence) = explain(&session, &run).await;
-    let since = told_at(&session, &run, "span.model_request_start").await;
+    let since = event_time(&session, &run, "span.model_request_start").await;
     let mut whole = expected(&session, &run, "running", "model");
     whole["since"] = since.into();
     assert_eq!(explanation, whole);
@@ -145,7 +146,7 @@ async fn a_run_that_asked_the_model_waits_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_of_seconds_is_told_with_the_wait() {
+async fn a_time_limit_is_reported_with_the_wait() {
     let app = start(4).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "model", "limits": { "seconds": 600 } })).await;
@@ -159,9 +160,9 @@ async fn a_limit_of_seconds_is_told_with_the_wait() {
 async fn a_run_whose_tools_run_names_the_open_calls() {
     let app = start(4).await;
     let session = app.session().await;
-    let run = reach(&session, "effect", "agent.tool_use").await;
+    let run = post_until(&session, "effect", "agent.tool_use").await;
     let began = call_since(&app, "launch", true).await;
-    let asked = told_at(&session, &run, "agent.tool_use").await;
+    let asked = event_time(&session, &run, "agent.tool_use").await;
     let (explanation, sentence) = explain(&session, &run).await;
     let content = &session.history().await[1]["message"]["content"];
     let mut whole = expected(&session, &run, "running", "tool");
@@ -176,7 +177,7 @@ async fn a_run_whose_tools_run_names_the_open_calls() {
     assert!(sentence.contains("launch (") && sentence.contains("get_time ("), "{sentence}");
     settle(&session, &run).await;
 
-    let run = reach(&session, "pure", "agent.tool_use").await;
+    let run = post_until(&session, "pure", "agent.tool_use").await;
     let (explanation, _) = explain(&session, &run).await;
     assert_eq!(explanation["calls"][0]["state"], "planned");
     assert_eq!(explanation["waits_for"], "tool");
@@ -184,10 +185,10 @@ async fn a_run_whose_tools_run_names_the_open_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_that_queue_name_the_one_that_goes_first() {
+async fn queued_runs_name_the_run_that_goes_first() {
     let app = start(4).await;
     let session = app.session().await;
-    let live = reach(&session, "model", "span.model_request_start").await;
+    let live = post_until(&session, "model", "span.model_request_start").await;
     for position in 1..=2 {
         let run = session.post(json!({ "content": "Hello" })).await;
         let (explanation, sentence) = explain(&session, &run).await;
@@ -198,11 +199,11 @@ async fn runs_that_queue_name_the_one_that_goes_first() {
         whole["unblocked_by"] = cancel_of(&session, &live);
         assert_eq!(explanation, whole);
         let first = live["id"].as_str().unwrap();
-        let words =
+        let expected_sentence =
             format!("The run is number {position} in its session's queue; {first} goes first.");
-        assert_eq!(sentence, words);
+        assert_eq!(sentence, expected_sentence);
     }
-    // What is said to unblock it does.
+    // The named request unblocks the runs.
     let path = cancel_of(&session, &live)["path"].as_str().unwrap().to_owned();
     assert!(app.post(&path).send().await.unwrap().status().is_success());
     let path = session.path("/runs?limit=200");
@@ -213,10 +214,10 @@ async fn runs_that_queue_name_the_one_that_goes_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_in_line_waits_for_a_worker_when_all_are_busy() {
+async fn the_first_queued_run_waits_for_a_worker_when_all_are_busy() {
     let app = start(1).await;
     let blocker = app.session().await;
-    let blocking = reach(&blocker, "model", "span.model_request_start").await;
+    let blocking = post_until(&blocker, "model", "span.model_request_start").await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Hello" })).await;
     let (explanation, _) = explain(&session, &run).await;
@@ -232,7 +233,7 @@ async fn the_first_in_line_waits_for_a_worker_when_all_are_busy() {
 async fn a_run_whose_worker_is_lost_waits_for_another_one() {
     let app = start(1).await;
     let blocker = app.session().await;
-    let blocking = reach(&blocker, "model", "span.model_request_start").await;
+    let blocking = post_until(&blocker, "model", "span.model_request_start").await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Hello" })).await;
     set(
@@ -254,10 +255,10 @@ async fn a_run_whose_worker_is_lost_waits_for_another_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_request_is_waited_out() {
+async fn a_run_whose_request_failed_waits_for_the_retry() {
     let app = start(4).await;
     let session = app.session().await;
-    let run = reach(&session, "retry", "session.status_rescheduled").await;
+    let run = post_until(&session, "retry", "session.status_rescheduled").await;
     let (explanation, sentence) = explain(&session, &run).await;
     let events = session.events().await;
     let retry = events.iter().find(|event| event["type"] == "session.status_rescheduled").unwrap();
@@ -270,12 +271,13 @@ async fn a_failed_request_is_waited_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_asked_to_stop_waits_for_its_worker() {
+async fn a_run_with_a_requested_cancellation_waits_for_its_worker() {
     let app = start(4).await;
     let session = app.session().await;
-    let run = reach(&session, "effect", "agent.tool_use").await;
+    let run = post_until(&session, "effect", "agent.tool_use").await;
     call_since(&app, "launch", true).await;
-    // As the request does; the worker hears of it from its next heartbeat only.
+    // The same as the request, but without a notification: the worker reads it at its next
+    // heartbeat.
     set(&app, &run, "cancel_requested_at = now(), lease_until = now() + interval '1 hour'").await;
     let (explanation, sentence) = explain(&session, &run).await;
     let waits = (&explanation["waits_for"], explanation.get("unblocked_by"));
@@ -286,10 +288,10 @@ async fn a_run_that_was_asked_to_stop_waits_for_its_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_needs_the_client_says_what_it_needs() {
+async fn a_run_that_waits_for_the_client_names_the_request_that_it_needs() {
     let app = start(4).await;
     let session = app.session().await;
-    let run = reach(&session, "effect", "agent.tool_use").await;
+    let run = post_until(&session, "effect", "agent.tool_use").await;
     call_since(&app, "launch", true).await;
     set(&app, &run, "status = 'requires_action', lease_owner = NULL, lease_until = NULL").await;
     let wait = "UPDATE tool_calls SET state = 'planned', awaits = $1,
@@ -319,12 +321,12 @@ async fn a_run_that_needs_the_client_says_what_it_needs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_settled_run_says_why_it_settled() {
+async fn a_settled_run_reports_why_it_settled() {
     let app = start(4).await;
     let session = app.session().await;
-    let hanging = reach(&session, "model", "span.model_request_start").await;
+    let hanging = post_until(&session, "model", "span.model_request_start").await;
     settle(&session, &hanging).await;
-    for (run, stop_reason, words) in [
+    for (run, stop_reason, start) in [
         (hanging, "cancelled", "The run was cancelled at "),
         (session.ask("Hello").await, "end_turn", "The run completed at "),
         (session.ask("refuse").await, "retries_exhausted", "The run failed at "),
@@ -337,23 +339,23 @@ async fn a_settled_run_says_why_it_settled() {
             "stop_reason": { "type": stop_reason },
         });
         assert_eq!(explanation, whole);
-        assert!(sentence.starts_with(words), "{sentence}");
+        assert!(sentence.starts_with(start), "{sentence}");
     }
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_exist_is_not_explained() {
+async fn an_unknown_run_or_session_is_not_explained() {
     let app = TestApp::start(replies(&[says("Done.")])).await;
     let (session, other) = (app.session().await, app.session().await);
     let run = session.ask("Hello").await;
     let id = run["id"].as_str().unwrap();
-    let nobody = "ses_00000000000070008000000000000000";
+    let unknown = "ses_00000000000070008000000000000000";
     for (path, code) in [
         (session.path("/runs/run_00000000000070008000000000000000/explain"), "run_not_found"),
         (session.path("/runs/nonsense/explain"), "run_not_found"),
         (other.path(&format!("/runs/{id}/explain")), "run_not_found"),
-        (format!("/v1/sessions/{nobody}/runs/{id}/explain"), "session_not_found"),
+        (format!("/v1/sessions/{unknown}/runs/{id}/explain"), "session_not_found"),
     ] {
         problem(app.get(&path).send().await.unwrap(), 404, code).await;
     }

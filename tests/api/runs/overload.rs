@@ -1,4 +1,5 @@
-//! More messages than the service may keep waiting: some are refused, and none is forgotten.
+//! Admission: above the limit of queued runs messages are refused, and accepted ones are never
+//! lost.
 
 use std::time::{Duration, Instant};
 
@@ -24,8 +25,8 @@ async fn hanging(session: &Session<'_>) -> Value {
     run
 }
 
-/// Posts until there is room, which is seen a moment late.
-async fn taken(post: impl Fn() -> RequestBuilder) -> Value {
+/// Repeats a message until it is accepted: a process notices a shorter queue after a delay.
+async fn post_until_accepted(post: impl Fn() -> RequestBuilder) -> Value {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
         let answer = post().send().await.unwrap();
@@ -33,12 +34,12 @@ async fn taken(post: impl Fn() -> RequestBuilder) -> Value {
             return answer.json().await.unwrap();
         }
         assert_overloaded(answer).await;
-        assert!(Instant::now() < deadline, "there is room and nobody sees it");
+        assert!(Instant::now() < deadline, "the message was never accepted");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-async fn waiting(app: &TestApp) -> i64 {
+async fn count_queued(app: &TestApp) -> i64 {
     sqlx::query_scalar("SELECT count(*) FROM runs WHERE status = 'queued'")
         .fetch_one(&app.database.pool(1))
         .await
@@ -46,7 +47,7 @@ async fn waiting(app: &TestApp) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn at_ten_times_the_load_some_are_refused_and_the_accepted_complete() {
+async fn at_ten_times_the_load_some_messages_are_refused_and_accepted_runs_complete() {
     let slow = json!({ "content": [{ "type": "text", "text": "Done." }], "delay_ms": 100 });
     let script = json!({ "conversations": [{ "replies": [slow] }] });
     let app = TestApp::start_with(script, bounded(4, 20)).await;
@@ -57,12 +58,12 @@ async fn at_ten_times_the_load_some_are_refused_and_the_accepted_complete() {
         async move { (session, post.send().await.unwrap()) }
     });
     let (mut accepted, mut refused) = (Vec::new(), 0);
-    let (answers, most) = tokio::join!(join_all(posts), async {
-        let mut most = 0;
+    let (answers, longest) = tokio::join!(join_all(posts), async {
+        let mut longest = 0;
         for _ in 0..20 {
-            most = waiting(&app).await.max(most);
+            longest = count_queued(&app).await.max(longest);
         }
-        most
+        longest
     });
     for (session, answer) in answers {
         if answer.status() == 202 {
@@ -72,10 +73,10 @@ async fn at_ten_times_the_load_some_are_refused_and_the_accepted_complete() {
             assert_overloaded(answer).await;
         }
     }
-    assert!(most <= 20, "{most} waited");
-    assert!(refused > 0, "all were accepted");
-    // As many as can run and wait at a time, but for what is counted twice for a moment.
-    assert!(accepted.len() >= 12, "{} were accepted", accepted.len());
+    assert!(longest <= 20, "{longest} runs were queued");
+    assert!(refused > 0, "all messages were accepted");
+    // About as many as can run and be queued at once: some are counted twice for a moment.
+    assert!(accepted.len() >= 12, "only {} messages were accepted", accepted.len());
     for (session, run) in &accepted {
         assert_eq!(session.settled(run).await["status"], "completed");
     }
@@ -83,18 +84,18 @@ async fn at_ten_times_the_load_some_are_refused_and_the_accepted_complete() {
         .fetch_one(&app.database.pool(1))
         .await
         .unwrap();
-    assert_eq!(usize::try_from(stored).unwrap(), accepted.len(), "a refusal leaves nothing");
+    assert_eq!(usize::try_from(stored).unwrap(), accepted.len(), "a refused message is not stored");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_can_begin_is_never_refused() {
-    // Enough slots: one hangs, and the worker itself holds one while it looks for work.
+async fn a_message_that_can_start_at_once_is_never_refused() {
+    // Enough slots: one run hangs, and the worker itself holds a slot while it searches for runs.
     let app = TestApp::start_with(hangs_first(), bounded(8, 3)).await;
     let (busy, idle) = (app.session().await, app.session().await);
     let live = hanging(&busy).await;
     for number in 1..=3 {
         let body = json!({ "content": format!("number {number}") });
-        taken(|| busy.message(&body)).await;
+        post_until_accepted(|| busy.message(&body)).await;
     }
     for on_busy in ["queue", "interrupt"] {
         let body = json!({ "content": "One too many", "on_busy": on_busy });
@@ -110,18 +111,19 @@ async fn a_message_that_can_begin_is_never_refused() {
     let response = app.post(&busy.path("/cancel")).send().await.unwrap();
     assert!(response.status().is_success());
     busy.settled(&live).await;
-    // There is room again.
+    // The queue is empty again.
     assert_eq!(busy.ask("Go on").await["output_text"], "You said Go on.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_post_finds_its_run_however_many_wait() {
+async fn a_repeated_message_returns_its_run_even_if_the_queue_is_full() {
     let app = TestApp::start_with(hangs_first(), bounded(1, 2)).await;
     let (blocker, session) = (app.session().await, app.session().await);
     let live = hanging(&blocker).await;
     let bodies = ["one", "two"].map(|id| json!({ "content": id, "id": id }));
-    let runs = join_all(bodies.iter().map(|body| taken(|| session.message(body)))).await;
-    // No slot is free, and no room.
+    let runs =
+        join_all(bodies.iter().map(|body| post_until_accepted(|| session.message(body)))).await;
+    // No slot is free, and the queue is full.
     assert_overloaded(session.message(&json!({ "content": "three" })).send().await.unwrap()).await;
     let posts = (0..100).map(|number| session.post(bodies[number % 2].clone()));
     for (number, again) in join_all(posts).await.into_iter().enumerate() {
@@ -134,27 +136,27 @@ async fn a_repeated_post_finds_its_run_however_many_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_bound_is_one_for_all_processes() {
+async fn the_limit_of_queued_runs_covers_all_processes() {
     let app = TestApp::start_with(hangs_first(), bounded(8, 4)).await;
     let other = app.second_service(bounded(8, 4)).await;
     let session = app.session().await;
     let live = hanging(&session).await;
     for number in 1..=4 {
         let body = json!({ "content": format!("number {number}") });
-        taken(|| session.message(&body)).await;
+        post_until_accepted(|| session.message(&body)).await;
     }
-    // A process that has not counted yet lets one message in, and then knows.
+    // A process that has not counted yet accepts one message, and counts then.
     let body = json!({ "content": "number 5" });
     assert_eq!(other.message(&session, &body).send().await.unwrap().status(), 202);
     assert_overloaded(other.message(&session, &body).send().await.unwrap()).await;
-    assert_eq!(waiting(&app).await, 5);
+    assert_eq!(count_queued(&app).await, 5);
     let response = app.post(&session.path("/cancel")).send().await.unwrap();
     assert!(response.status().is_success());
     session.settled(&live).await;
 
-    // The other one soon sees that there is room again.
+    // The other process soon notices that the queue is empty again.
     let live = hanging(&session).await;
-    let run = taken(|| other.message(&session, &body)).await;
+    let run = post_until_accepted(|| other.message(&session, &body)).await;
     assert_eq!(run["status"], "queued");
     session.cancel(&live).await;
     session.settled(&run).await;

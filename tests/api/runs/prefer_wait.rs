@@ -1,4 +1,5 @@
-//! Requests that wait for an answer: they end with their client, and there are only so many.
+//! Requests that wait for their run (`Prefer: wait`): their number is limited, and a disconnecting
+//! client releases its permit.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::{Setup, TestApp, hangs_first, problem};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_has_a_place_until_they_leave() {
+async fn a_waiting_request_holds_its_permit_until_its_client_disconnects() {
     let setup = Setup { max_streams: Some(1), ..Setup::default() };
     let app = TestApp::start_with(hangs_first(), setup).await;
     let (session, other) = (app.session().await, app.session().await);
@@ -33,13 +34,13 @@ async fn who_waits_has_a_place_until_they_leave() {
     assert_eq!(refused.headers()["x-should-retry"], "true");
     problem(refused, 503, "too_many_waits").await;
     assert_eq!(other.events().await, Vec::<Value>::new());
-    // Streams have places of their own.
+    // Streams have separate permits.
     let stream = other.open(&other.path("/events/stream"), None).await;
 
     drop(waiting);
     let mut answer = wait().await.unwrap();
     while answer.status() == 503 {
-        assert!(Instant::now() < deadline, "it waits for nobody");
+        assert!(Instant::now() < deadline, "the permit was not released");
         sleep(Duration::from_millis(10)).await;
         answer = wait().await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Messages to a busy session: they wait in order, and not too many of them.
+//! Messages to a busy session are queued in order, up to a limit.
 
 use futures::future::join_all;
 use reqwest::{RequestBuilder, Response, StatusCode};
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use crate::support::{Session, Setup, TestApp, asks, calls_as, hangs_first, problem, says};
 
-async fn sent(request: RequestBuilder) -> Response {
+async fn send(request: RequestBuilder) -> Response {
     request.send().await.unwrap()
 }
 
-async fn json_of(request: RequestBuilder) -> Value {
-    sent(request).await.json().await.unwrap()
+async fn get_json(request: RequestBuilder) -> Value {
+    send(request).await.json().await.unwrap()
 }
 
-/// Starts a run that hangs, and waits until it does.
+/// Starts a run whose model request hangs, and waits until it runs.
 async fn hanging(session: &Session<'_>) -> Value {
     let run = session.post(json!({ "content": "hang" })).await;
     session.reached(&run, "session.status_running").await;
@@ -22,7 +22,7 @@ async fn hanging(session: &Session<'_>) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_to_a_busy_session_wait_their_turn() {
+async fn messages_to_a_busy_session_are_queued_in_order() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     let live = hanging(&session).await;
@@ -32,10 +32,10 @@ async fn messages_to_a_busy_session_wait_their_turn() {
         assert_eq!((&run["status"], &run["queue_position"]), (&json!("queued"), &json!(number)));
         waiting.push(run);
     }
-    let listed = json_of(app.get(&session.path("/runs?status=queued"))).await;
+    let listed = get_json(app.get(&session.path("/runs?status=queued"))).await;
     let ids = |runs: &[Value]| runs.iter().map(|run| run["id"].clone()).collect::<Vec<_>>();
     assert_eq!(ids(listed["data"].as_array().unwrap()), ids(&waiting));
-    let read = json_of(app.get(&session.path(""))).await;
+    let read = get_json(app.get(&session.path(""))).await;
     assert_eq!(
         (&read["status"], &read["queued"], &read["active_run_id"]),
         (&json!("running"), &json!(3), &live["id"])
@@ -47,7 +47,7 @@ async fn messages_to_a_busy_session_wait_their_turn() {
         assert_eq!(run["output_text"], format!("You said number {number}."));
     }
     let history = session.history().await;
-    let said: Vec<&Value> =
+    let texts: Vec<&Value> =
         history.iter().map(|item| &item["message"]["content"][0]["text"]).collect();
     let expected = [
         "hang",
@@ -58,19 +58,19 @@ async fn messages_to_a_busy_session_wait_their_turn() {
         "number 3",
         "You said number 3.",
     ];
-    assert_eq!(said, expected);
-    let read = json_of(app.get(&session.path(""))).await;
+    assert_eq!(texts, expected);
+    let read = get_json(app.get(&session.path(""))).await;
     assert_eq!((&read["status"], &read["queued"]), (&json!("idle"), &json!(0)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sixteen_messages_may_wait() {
+async fn at_most_sixteen_messages_are_queued() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     hanging(&session).await;
     let posts = (0..40).map(|number| {
         let request = session.message(&json!({ "content": format!("number {number}") }));
-        async { sent(request).await }
+        async { send(request).await }
     });
     let mut accepted = 0;
     for answer in join_all(posts).await {
@@ -82,16 +82,16 @@ async fn sixteen_messages_may_wait() {
         }
     }
     assert_eq!(accepted, 16);
-    let read = json_of(app.get(&session.path(""))).await;
+    let read = get_json(app.get(&session.path(""))).await;
     assert_eq!(read["queued"], 16);
-    let response = sent(app.post(&session.path("/cancel"))).await;
+    let response = send(app.post(&session.path("/cancel"))).await;
     assert!(response.status().is_success());
     let run = session.ask("One more").await;
     assert_eq!(run["output_text"], "You said One more.");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_repeated_post_finds_its_run_however_full_the_queue_is() {
+async fn a_repeated_message_returns_its_run_even_if_the_queue_of_the_session_is_full() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     hanging(&session).await;
@@ -99,17 +99,17 @@ async fn a_repeated_post_finds_its_run_however_full_the_queue_is() {
         session.post(json!({ "content": format!("number {number}") })).await;
     }
     let posts = (0..30).map(|_| {
-        let request = session.message(&json!({ "content": "the last place", "id": "last" }));
-        async { sent(request).await.status() }
+        let request = session.message(&json!({ "content": "the last message", "id": "last" }));
+        async { send(request).await.status() }
     });
     assert_eq!(join_all(posts).await, [StatusCode::ACCEPTED; 30]);
-    let response = sent(app.post(&session.path("/cancel"))).await;
+    let response = send(app.post(&session.path("/cancel"))).await;
     assert!(response.status().is_success());
     session.ask("Go on").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_answered_goes_on_before_all_that_came_after_it() {
+async fn an_answered_run_continues_before_runs_that_were_queued_later() {
     let mut slow = says("At last.");
     slow["delay_ms"] = 400.into();
     let ring = calls_as(&[("toolu_1", "ring", json!({ "line": "a" }))]);

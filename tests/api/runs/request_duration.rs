@@ -1,14 +1,14 @@
-//! A request that ends without a reply: how long it took is told.
+//! The reported duration of a request that fails.
 
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, replies};
 
-/// What the server of the model takes before it refuses.
+/// The time after which the model server refuses.
 const DELAY_MS: i64 = 50;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_request_tells_how_long_it_took() {
+async fn the_duration_of_a_failed_request_is_reported() {
     let error = json!({ "type": "invalid_request_error", "message": "No." });
     let reply = json!({ "status": 400, "error": error, "delay_ms": DELAY_MS });
     let app = TestApp::start(replies(&[reply])).await;

@@ -1,11 +1,11 @@
-//! The exact requests of a run, on view.
+//! The requests of a run, shown exactly as they were sent.
 
 use serde_json::{Value, json};
 
 use crate::support::{Session, Setup, TestApp, asked, calls, hangs_first, problem, replies, says};
 use twostep::domain::price::Price;
 
-/// The path of a request of a run, or of all of them.
+/// Returns the path of the requests of a run; `rest` selects one of them.
 fn path(session: &Session<'_>, run: &Value, rest: &str) -> String {
     session.path(&format!("/runs/{}/requests{rest}", run["id"].as_str().unwrap()))
 }
@@ -21,7 +21,7 @@ async fn list(session: &Session<'_>, run: &Value) -> Vec<Value> {
     page["data"].as_array().unwrap().clone()
 }
 
-/// Takes out what differs from run to run, which must be there.
+/// Removes the members that differ between runs. They must be present.
 fn redacted(mut request: Value) -> Value {
     let object = request.as_object_mut().unwrap();
     for member in ["session_id", "run_id", "body_sha256", "body_bytes", "started_at", "ended_at"] {
@@ -65,7 +65,7 @@ async fn every_request_is_shown_as_it_was_sent_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_are_listed_with_what_they_used() {
+async fn requests_are_listed_with_their_usage() {
     let mut reads = calls("get_time", json!({}));
     reads["usage"] = json!({ "input_tokens": 100, "output_tokens": 10 });
     let mut answer = says("Noon.");
@@ -102,7 +102,7 @@ async fn requests_are_listed_with_what_they_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_failed_is_recorded_too() {
+async fn a_failed_request_is_recorded() {
     let refuses =
         json!({ "status": 400, "error": { "type": "invalid_request_error", "message": "no" } });
     let app = TestApp::start(replies(&[refuses])).await;
@@ -119,7 +119,7 @@ async fn a_request_that_failed_is_recorded_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_was_stopped_with_its_run_is_recorded_without_an_error() {
+async fn the_request_of_a_cancelled_run_is_recorded_without_an_error() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "hang" })).await;
@@ -135,7 +135,7 @@ async fn a_request_that_was_stopped_with_its_run_is_recorded_without_an_error() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_made_again_is_not_shown_in_another_form() {
+async fn a_body_that_cannot_be_reproduced_is_not_shown() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let run = session.ask("Hi").await;
@@ -150,7 +150,7 @@ async fn what_cannot_be_made_again_is_not_shown_in_another_form() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_does_not_exist_is_not_found() {
+async fn an_unknown_request_is_not_found() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let run = session.ask("Hi").await;

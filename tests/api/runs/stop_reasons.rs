@@ -1,4 +1,4 @@
-//! Every reason for which the model stops has one outcome, one event, and a session that goes on.
+//! Stop reasons of the model: each has one outcome and one event, and the session continues.
 
 use serde_json::{Value, json};
 use twostep::domain::limits::Limits;
@@ -6,7 +6,7 @@ use twostep::domain::price::Price;
 
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
 
-/// A script that stops in this way at first, and answers all that comes later.
+/// A script that answers a message `go` with `reply`, and all later messages with text.
 fn stops(reply: &Value) -> Value {
     json!({ "conversations": [
         { "when": "go", "replies": [reply] },
@@ -14,21 +14,22 @@ fn stops(reply: &Value) -> Value {
     ], "otherwise": "refuse" })
 }
 
-/// A text that stops for this reason.
+/// A reply with text and this stop reason.
 fn with(stop: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": "So far." }], "stop_reason": stop })
 }
 
-/// A call that the end of the budget cuts.
-fn cut() -> Value {
+/// A call that is truncated at `max_tokens`.
+fn truncated() -> Value {
     json!({ "content": [
         { "type": "text", "text": "I will write." },
         { "type": "tool_use", "name": "write_file", "raw_input": "{\"path\": \"half.txt\", \"cont" },
     ], "stop_reason": "max_tokens", "usage": { "output_tokens": 1000 } })
 }
 
-/// What a run, its last event and its history say of its end.
-async fn told(session: &Session<'_>, run: &Value) -> Value {
+/// Returns the status, stop reason, text and number of stored replies of a run. Its last event must
+/// have the same stop reason.
+async fn outcome(session: &Session<'_>, run: &Value) -> Value {
     let events = session.events().await;
     let idle = events.iter().rfind(|event| event["run_id"] == run["id"]).unwrap();
     assert_eq!(idle["type"], "session.status_idle");
@@ -38,7 +39,7 @@ async fn told(session: &Session<'_>, run: &Value) -> Value {
     json!([run["status"], run["stop_reason"], run["output_text"], kept])
 }
 
-/// What each request of a run ended with, and what it used.
+/// Returns the stop reason, the error flag and the output tokens of each request.
 async fn requests(session: &Session<'_>) -> Vec<Value> {
     let events = session.events().await;
     let ends = events.iter().filter(|event| event["type"] == "span.model_request_end");
@@ -49,7 +50,7 @@ async fn requests(session: &Session<'_>) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_reason_has_one_outcome_and_the_session_goes_on() {
+async fn every_stop_reason_has_one_outcome_and_the_session_continues() {
     let mut met = says("So far.");
     met["stop_sequence"] = "###".into();
     let empty = json!({ "content": [], "stop_reason": "end_turn" });
@@ -60,7 +61,7 @@ async fn every_reason_has_one_outcome_and_the_session_goes_on() {
     });
     let bare = json!({ "content": [], "stop_reason": "refusal",
                        "stop_details": { "type": "refusal", "category": null } });
-    let reason = |word: &str| json!({ "type": word });
+    let reason = |name: &str| json!({ "type": name });
     let unknown = json!({ "type": "unknown", "model_stop_reason": "brand_new" });
     let full = "model_context_window_exceeded";
     let table = [
@@ -82,19 +83,19 @@ async fn every_reason_has_one_outcome_and_the_session_goes_on() {
         let app = TestApp::start(stops(&reply)).await;
         let session = app.session().await;
         let run = session.ask("go").await;
-        let mut said = told(&session, &run).await;
-        if let Some(text) = said[1]["explanation"].as_str() {
-            // What the database cannot hold is left out, or stands for itself.
-            said[1]["explanation"] = text.replace('\u{fffd}', "").into();
+        let mut actual = outcome(&session, &run).await;
+        if let Some(text) = actual[1]["explanation"].as_str() {
+            // A NUL, which the database cannot store, is removed or replaced.
+            actual[1]["explanation"] = text.replace('\u{fffd}', "").into();
         }
-        assert_eq!(said, expected, "{reply}");
-        assert_eq!(app.upstream().len(), 1, "nothing loops: {reply}");
+        assert_eq!(actual, expected, "{reply}");
+        assert_eq!(app.upstream().len(), 1, "the request is not repeated: {reply}");
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_draft_is_paid_for_as_the_model_says() {
+async fn a_refused_draft_counts_as_usage() {
     let mut refusal = with("refusal");
     refusal["usage"] = json!({ "input_tokens": 70, "output_tokens": 5 });
     let app = TestApp::start(stops(&refusal)).await;
@@ -106,9 +107,9 @@ async fn a_refused_draft_is_paid_for_as_the_model_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_cut_is_asked_for_once_more_with_twice_the_budget() {
+async fn a_truncated_call_is_requested_again_with_twice_the_max_tokens() {
     let mut call = calls("write_file", json!({ "path": "whole.txt", "content": "all of it" }));
-    call["fail_first"] = json!([cut()]);
+    call["fail_first"] = json!([truncated()]);
     call["usage"] = json!({ "output_tokens": 1500 });
     let mut answer = says("Written.");
     answer["usage"] = json!({ "output_tokens": 7 });
@@ -116,9 +117,9 @@ async fn a_call_that_is_cut_is_asked_for_once_more_with_twice_the_budget() {
     let session = app.session().await;
     let run = session.ask("Write it").await;
     assert_eq!(run["output_text"], "Written.");
-    let budgets: Vec<Value> =
+    let limits: Vec<Value> =
         (0..3).map(|index| app.upstream().body(index)["max_tokens"].clone()).collect();
-    assert_eq!(budgets, [1000, 2000, 1000], "the next round has the usual budget again");
+    assert_eq!(limits, [1000, 2000, 1000], "the next round has the usual limit again");
     assert_eq!(app.upstream().body(0)["messages"], app.upstream().body(1)["messages"]);
     let written = std::fs::read_to_string(app.folder.path().join("whole.txt")).unwrap();
     assert_eq!(written, "all of it");
@@ -131,47 +132,47 @@ async fn a_call_that_is_cut_is_asked_for_once_more_with_twice_the_budget() {
     ];
     assert_eq!(requests(&session).await, ends);
     assert_eq!(run["model_requests"], 3);
-    assert_eq!(run["usage"]["output_tokens"], 2507, "both are paid for");
+    assert_eq!(run["usage"]["output_tokens"], 2507, "both requests count as usage");
     let events = session.events().await;
     let usage = events.iter().rfind(|event| event["type"] == "session.usage").unwrap();
     assert_eq!(usage["usage"], run["usage"]);
-    let said = Value::from(session.history().await).to_string();
-    assert!(!said.contains("I will write."), "nothing of the cut reply is kept: {said}");
+    let history = Value::from(session.history().await).to_string();
+    assert!(!history.contains("I will write."), "the truncated reply is not stored: {history}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_cut_twice_ends_the_run() {
-    let app = TestApp::start(stops(&cut())).await;
+async fn a_call_that_is_truncated_twice_completes_the_run() {
+    let app = TestApp::start(stops(&truncated())).await;
     let session = app.session().await;
     let run = session.ask("go").await;
     let expected = json!(["completed", { "type": "max_tokens" }, "I will write.", 1]);
-    assert_eq!(told(&session, &run).await, expected);
+    assert_eq!(outcome(&session, &run).await, expected);
     assert_eq!(app.upstream().len(), 2);
     assert!(!app.folder.path().join("half.txt").exists());
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_cut_is_not_asked_for_again_where_that_cannot_help() {
+async fn a_truncated_call_is_not_requested_again_if_that_cannot_help() {
     let price = Price { output: 1_000_000, ..Price::default() };
     let limits = |limits: Value| serde_json::from_value::<Limits>(limits).unwrap();
     let table = [
-        (json!({ "max_tokens": 128_000 }), Limits::default(), "it is all that the model gives"),
-        (json!({}), limits(json!({ "tokens": 500 })), "the run has used its tokens"),
-        (json!({}), limits(json!({ "cost": 900 })), "the run has used its money"),
+        (json!({ "max_tokens": 128_000 }), Limits::default(), "it is the maximum of the model"),
+        (json!({}), limits(json!({ "tokens": 500 })), "the run has reached its token limit"),
+        (json!({}), limits(json!({ "cost": 900 })), "the run has reached its cost limit"),
     ];
-    for (body, limits, why) in table {
+    for (body, limits, reason) in table {
         let prices = [("simulator".to_owned(), price)].into();
         let setup = Setup { limits, prices, ..Setup::default() };
-        let app = TestApp::start_with(stops(&cut()), setup).await;
+        let app = TestApp::start_with(stops(&truncated()), setup).await;
         let session = app.session_with(body).await;
         let run = session.ask("go").await;
-        assert_eq!(run["stop_reason"], json!({ "type": "max_tokens" }), "{why}");
-        assert_eq!(app.upstream().len(), 1, "{why}");
+        assert_eq!(run["stop_reason"], json!({ "type": "max_tokens" }), "{reason}");
+        assert_eq!(app.upstream().len(), 1, "{reason}");
     }
 }
 
-/// A reply that pauses in the middle of the model's own tool.
+/// A reply that pauses during a call of a server tool.
 fn paused() -> Value {
     json!({ "content": [
         { "type": "text", "text": "Searching." },
@@ -180,7 +181,7 @@ fn paused() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_pauses_is_resumed_ten_times_and_then_ends() {
+async fn a_paused_turn_is_resumed_at_most_ten_times() {
     let mut pause = paused();
     pause["repeat"] = 99.into();
     let script = json!({ "conversations": [
@@ -191,24 +192,24 @@ async fn a_turn_that_pauses_is_resumed_ten_times_and_then_ends() {
     let session = app.session().await;
     let run = session.ask("go").await;
     let reason = json!({ "type": "unknown", "model_stop_reason": "pause_turn" });
-    assert_eq!(told(&session, &run).await, json!(["completed", reason, "Searching.", 11]));
+    assert_eq!(outcome(&session, &run).await, json!(["completed", reason, "Searching.", 11]));
     assert_eq!(app.upstream().len(), 11);
-    assert_eq!(app.upstream().roles(10).len(), 11, "each reply is sent back, without a word");
-    // What the model never ended is left out of what is sent, which is told and counted.
+    assert_eq!(app.upstream().roles(10).len(), 11, "each reply is sent back without a new message");
+    // The unfinished server call is left out of later requests, which is logged and counted.
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
-    assert_sound(&app, &session).await;
+    assert_valid(&app, &session).await;
     app.stop_unchecked().await;
 }
 
-/// The model refused nothing, and two witnesses find nothing wrong.
-async fn assert_sound(app: &TestApp, session: &Session<'_>) {
+/// Checks that the model refused nothing and that the stored session is valid.
+async fn assert_valid(app: &TestApp, session: &Session<'_>) {
     assert_eq!(app.simulator.refusals(), Vec::<String>::new());
     assert_eq!(session.verify().await["findings"], json!([]));
     assert_eq!(app.broken_invariants().await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_ends_without_what_it_paused_for_leaves_the_session_sound() {
+async fn a_turn_that_ends_without_its_server_call_leaves_the_session_valid() {
     let script = json!({ "conversations": [
         { "when": "go", "replies": [paused(), says("I found nothing.")] },
         { "replies": [says("Still here.")] },
@@ -216,14 +217,14 @@ async fn a_turn_that_ends_without_what_it_paused_for_leaves_the_session_sound() 
     let app = TestApp::start(script).await;
     let session = app.session().await;
     assert_eq!(session.ask("go").await["output_text"], "I found nothing.");
-    assert_sound(&app, &session).await;
+    assert_valid(&app, &session).await;
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
-    assert_sound(&app, &session).await;
+    assert_valid(&app, &session).await;
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_that_the_model_sums_up_goes_on_from_there() {
+async fn a_conversation_that_the_model_compacts_continues_with_the_summary() {
     let summary = json!({ "content": [{ "type": "compaction", "content": "We said hello." }],
                           "stop_reason": "compaction" });
     let app = TestApp::start(replies(&[summary, says("As I said, hello.")])).await;
@@ -231,7 +232,7 @@ async fn a_conversation_that_the_model_sums_up_goes_on_from_there() {
     let session = app.session_with(json!({ "context": { "edits": edits } })).await;
     let run = session.ask("go").await;
     let expected = json!(["completed", { "type": "end_turn" }, "As I said, hello.", 2]);
-    assert_eq!(told(&session, &run).await, expected);
+    assert_eq!(outcome(&session, &run).await, expected);
     assert_eq!(app.upstream().roles(1), ["user", "assistant"]);
     assert_eq!(
         app.upstream().body(1)["messages"][1]["content"],

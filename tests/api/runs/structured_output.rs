@@ -1,4 +1,4 @@
-//! Answers that have to fit a schema.
+//! Structured output: answers that must match a schema.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn schema() -> Value {
     })
 }
 
-/// What the run and its last event say of its answer.
+/// Returns `output` and `output_error` of a run with this answer.
 async fn output(answer: Value) -> (Value, Value) {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), answer])).await;
     let session = app.session_with(json!({ "output_schema": schema() })).await;
@@ -32,13 +32,13 @@ async fn output(answer: Value) -> (Value, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_fits_is_there_as_json() {
+async fn an_answer_that_matches_the_schema_is_returned_as_json() {
     let answer = says(r#"{"city": "Oslo", "degrees": -4}"#);
     assert_eq!(output(answer).await, (json!({ "city": "Oslo", "degrees": -4 }), Value::Null));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_does_not_fit_says_where() {
+async fn a_mismatch_is_reported_with_a_pointer() {
     let answer = says(r#"{"city": "Oslo", "degrees": "cold"}"#);
     let (output, mut error) = output(answer).await;
     assert!(error["message"].take().as_str().unwrap().contains("cold"));
@@ -47,7 +47,7 @@ async fn an_answer_that_does_not_fit_says_where() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_was_cut_is_no_json() {
+async fn a_truncated_answer_is_not_json() {
     let mut answer = says(r#"{"city": "Os"#);
     answer["stop_reason"] = "max_tokens".into();
     let (output, error) = output(answer).await;
@@ -55,21 +55,21 @@ async fn an_answer_that_was_cut_is_no_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_is_no_answer() {
+async fn a_refusal_is_not_an_answer() {
     let answer = json!({ "content": [], "stop_reason": "refusal" });
     let (output, error) = output(answer).await;
     assert_eq!((output, &error["type"]), (Value::Null, &json!("no_answer")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_without_a_schema_says_nothing_of_one() {
+async fn a_run_without_a_schema_has_no_structured_output() {
     let app = TestApp::start(replies(&[says("{}")])).await;
     let run = app.session().await.ask("Hi").await;
     assert_eq!((run.get("output"), run.get("output_error")), (None, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_that_no_grammar_can_say_is_pointed_at() {
+async fn an_unsupported_schema_is_refused_with_a_pointer() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
     let long = json!({ "type": "string", "description": "x".repeat(33_000) });

@@ -1,4 +1,4 @@
-//! The two-step tool loop, from a message to the model's own answer.
+//! The tool loop, from a message to the answer of the model.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn texts(events: &[Value], kind: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_s_output_is_never_the_answer() {
+async fn the_output_of_a_tool_is_never_the_answer() {
     let reads = calls("read_file", json!({ "path": "secret-plan.txt" }));
     let app = TestApp::start(replies(&[reads, says("It is a plan for a garden.")])).await;
     app.write_file("secret-plan.txt", "dig, sow, water: RAW-BYTES");
@@ -27,9 +27,9 @@ async fn a_tool_s_output_is_never_the_answer() {
     assert_eq!(run["model_requests"], 2);
 
     let events = session.events().await;
-    let said = texts(&events, "agent.message");
-    assert_eq!(said, ["It is a plan for a garden."]);
-    assert!(app.upstream().text(1).contains("RAW-BYTES"), "the model gets the file");
+    let messages = texts(&events, "agent.message");
+    assert_eq!(messages, ["It is a plan for a garden."]);
+    assert!(app.upstream().text(1).contains("RAW-BYTES"), "the model receives the file");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,8 +88,8 @@ async fn a_thousand_rounds_end_in_an_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_reply_that_asks_for_a_tool_goes_back_byte_for_byte() {
-    // Odd numbers, spaces and key order: nothing of it may be normalised.
+async fn a_reply_with_a_call_is_sent_back_byte_for_byte() {
+    // Unusual numbers, spaces and key order must not be normalised.
     let raw_input = r#"{"path":  "a.txt", "limit":1e1, "offset":0}"#;
     let asks = json!({ "content": [
         { "type": "thinking", "thinking": "I had better look." },
@@ -104,7 +104,7 @@ async fn the_reply_that_asks_for_a_tool_goes_back_byte_for_byte() {
     let upstream = app.upstream();
     let text = upstream.text(1);
     assert!(text.contains(&format!(r#""input":{raw_input}"#)));
-    assert!(text.contains(r#""signature":"sim1."#), "thinking goes back with its signature");
+    assert!(text.contains(r#""signature":"sim1."#), "thinking is sent back with its signature");
     let response = session.app.get(&session.path("/messages")).send().await.unwrap();
     let stored = response.text().await.unwrap();
     assert!(stored.contains(raw_input));
@@ -114,7 +114,7 @@ async fn the_reply_that_asks_for_a_tool_goes_back_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_request_carries_the_whole_history_and_the_same_head() {
+async fn every_request_has_the_whole_history_and_the_same_head() {
     let reads = calls("list_files", json!({}));
     let app = TestApp::start(replies(&[reads, says("One file.")])).await;
     app.write_file("only.txt", "");
@@ -135,7 +135,7 @@ async fn every_request_carries_the_whole_history_and_the_same_head() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_later_message_knows_the_tools_of_an_earlier_one_even_after_a_restart() {
+async fn earlier_calls_and_results_are_sent_again_after_a_restart() {
     let reads = calls("read_file", json!({ "path": "a.txt" }));
     let script = replies(&[reads, says("It says hello.")]);
     let app = TestApp::start(script).await;
@@ -203,7 +203,7 @@ async fn the_limit_of_rounds_can_be_set_for_the_service_and_for_a_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_and_time_are_limits_too() {
+async fn tokens_and_time_limit_a_run() {
     let mut asks = calls("get_time", json!({}));
     asks["repeat"] = 99.into();
     asks["when_forbidden"] = "Enough.".into();
@@ -221,7 +221,7 @@ async fn tokens_and_time_are_limits_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cost_is_a_limit_where_the_model_has_a_price() {
+async fn cost_limits_a_run_if_the_model_has_a_price() {
     let mut asks = calls("get_time", json!({}));
     asks["repeat"] = 99.into();
     asks["when_forbidden"] = "Enough.".into();
@@ -240,7 +240,7 @@ async fn cost_is_a_limit_where_the_model_has_a_price() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_can_follow_from_the_result_before_it() {
+async fn a_call_can_depend_on_the_previous_result() {
     let script = replies(&[
         calls("read_file", json!({ "path": "index.txt" })),
         calls("read_file", json!({ "path": "{{result.0}}" })),
@@ -262,7 +262,7 @@ async fn a_call_can_follow_from_the_result_before_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forced_tool_choice_holds_for_the_first_round_only() {
+async fn a_forced_tool_choice_applies_only_to_the_first_round() {
     let table = [
         json!({ "type": "any" }),
         json!({ "type": "tool", "name": "get_time" }),
@@ -281,7 +281,7 @@ async fn a_forced_tool_choice_holds_for_the_first_round_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_choice_of_no_tools_reaches_the_model() {
+async fn a_choice_of_no_tools_is_sent_to_the_model() {
     let app = TestApp::start(replies(&[says("I do not know.")])).await;
     let message = json!({ "content": "What time is it?", "tool_choice": { "type": "none" } });
     let run = app.session().await.ask_with(message).await;
@@ -313,7 +313,7 @@ async fn a_forced_tool_choice_that_the_model_would_refuse_is_refused_before_any_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_turn_is_resumed_with_what_there_is() {
+async fn a_paused_turn_is_resumed() {
     let paused = json!({ "content": [
         { "type": "text", "text": "Searching." },
         { "type": "server_tool_use", "name": "web_search", "input": { "query": "x" } },
@@ -326,7 +326,7 @@ async fn a_paused_turn_is_resumed_with_what_there_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_text_of_the_last_reply_is_the_answer_and_no_text_is_an_empty_one() {
+async fn all_text_of_the_last_reply_is_the_answer_which_may_be_empty() {
     let two = json!({ "content": [{ "type": "text", "text": "One. " }, { "type": "text", "text": "Two." }] });
     let empty = json!({ "content": [], "stop_reason": "end_turn" });
     let script = json!({ "conversations": [
@@ -353,19 +353,19 @@ async fn text_streams_before_the_tool_that_follows_it_starts() {
     let app = TestApp::start(replies(&[asks, says("Noon.")])).await;
     let session = app.session().await;
     let events = session.stream("What time is it?").await.rest().await;
-    let place = |wanted: &dyn Fn(&Value) -> bool| {
+    let position_of = |wanted: &dyn Fn(&Value) -> bool| {
         events.iter().position(|event| wanted(&event.data)).unwrap()
     };
-    let first_text = place(&|data| data["delta"]["type"] == "content_delta");
-    let tool_use = place(&|data| data["type"] == "agent.tool_use");
-    let result = place(&|data| data["type"] == "agent.tool_result");
+    let first_text = position_of(&|data| data["delta"]["type"] == "content_delta");
+    let tool_use = position_of(&|data| data["type"] == "agent.tool_use");
+    let result = position_of(&|data| data["type"] == "agent.tool_result");
     assert!(first_text < tool_use && tool_use < result);
     let deltas = events.iter().filter(|event| event.data["delta"]["type"] == "content_delta");
-    assert!(deltas.count() >= 3, "the text came in pieces");
+    assert!(deltas.count() >= 3, "the text streams in several deltas");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn history_cannot_be_changed_afterwards() {
+async fn the_history_is_append_only() {
     let app = TestApp::start(replies(&[says("Done.")])).await;
     app.session().await.ask("Hello").await;
     let pool = app.database.pool(1);
@@ -378,5 +378,5 @@ async fn history_cannot_be_changed_afterwards() {
     sqlx::query("DELETE FROM sessions").execute(&pool).await.unwrap();
     let left: i64 =
         sqlx::query_scalar("SELECT count(*) FROM messages").fetch_one(&pool).await.unwrap();
-    assert_eq!(left, 0, "messages go with their session");
+    assert_eq!(left, 0, "messages are deleted with their session");
 }

@@ -1,4 +1,4 @@
-//! What requests used and cost: the same sums, however they are added up.
+//! Usage and cost: all resources report the same sums.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -24,7 +24,7 @@ const ODD: Price = Price {
     }),
 };
 
-/// A round with a short prompt, and an answer to a long one.
+/// A service whose model calls a tool on a short prompt and then answers a long one.
 async fn start() -> TestApp {
     let mut reads = calls("get_time", json!({}));
     reads["usage"] = json!({
@@ -41,7 +41,7 @@ async fn start() -> TestApp {
     TestApp::start_with(replies(&[reads, answer]), setup).await
 }
 
-/// What one run of that script costs: each request rounded up by itself.
+/// The cost of one run of that script. The cost of each request is rounded up.
 fn cost_of_run() -> i64 {
     let millionths = |parts: &[(i64, i64)]| parts.iter().map(|(n, price)| n * price).sum::<i64>();
     let first = [(10, 333_333), (7, 777_777), (60, 400_001), (40, 600_007), (5, 33_333)];
@@ -50,8 +50,8 @@ fn cost_of_run() -> i64 {
     rounded_up(millionths(&first)) + 20_000 + rounded_up(millionths(&second))
 }
 
-/// What so many runs used.
-fn spent(runs: i64) -> Value {
+/// The usage of this number of runs.
+fn usage_of(runs: i64) -> Value {
     json!({
         "requests": 2 * runs,
         "usage": {
@@ -79,17 +79,17 @@ async fn execute(app: &TestApp, statement: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_s_usage_is_the_sum_of_its_runs() {
+async fn the_usage_of_a_session_is_the_sum_of_its_runs() {
     let app = start().await;
     let session = app.session_with(json!({ "budget": { "tokens": 1_000_000 } })).await;
     let runs = [session.ask("What time is it?").await, session.ask("And now?").await];
     let usage = get(&app, &session.path("/usage")).await;
     let by_run: Vec<Value> =
-        runs.iter().map(|run| with(json!({ "run_id": run["id"] }), &spent(1))).collect();
+        runs.iter().map(|run| with(json!({ "run_id": run["id"] }), &usage_of(1))).collect();
     let expected = json!({
-        "type": "session_usage", "session_id": session.id, "total": spent(2),
+        "type": "session_usage", "session_id": session.id, "total": usage_of(2),
         "budget": { "tokens": 1_000_000 },
-        "by_model": [with(json!({ "key": "simulator" }), &spent(2))],
+        "by_model": [with(json!({ "key": "simulator" }), &usage_of(2))],
         "by_run": { "data": by_run, "has_more": false },
     });
     assert_eq!(usage, expected);
@@ -102,7 +102,7 @@ async fn a_session_s_usage_is_the_sum_of_its_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cost_is_told_with_the_run_the_session_and_the_event_of_its_end() {
+async fn a_cost_is_reported_with_the_run_the_session_and_the_usage_event() {
     let app = start().await;
     let session = app.session().await;
     let run = session.ask("What time is it?").await;
@@ -110,8 +110,8 @@ async fn a_cost_is_told_with_the_run_the_session_and_the_event_of_its_end() {
     let read = get(&app, &session.path("")).await;
     assert_eq!(read["cost"], cost_of_run());
     let events = session.events().await;
-    let told = events.iter().find(|event| event["type"] == "session.usage").unwrap();
-    assert_eq!((&told["cost"], &told["usage"]), (&run["cost"], &run["usage"]));
+    let event = events.iter().find(|event| event["type"] == "session.usage").unwrap();
+    assert_eq!((&event["cost"], &event["usage"]), (&run["cost"], &run["usage"]));
 
     let unpriced = app.session_with(json!({ "model": "simulator-2" })).await;
     let run = unpriced.ask("How late is it?").await;
@@ -120,11 +120,11 @@ async fn a_cost_is_told_with_the_run_the_session_and_the_event_of_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_s_usage_is_grouped_by_day_by_model_and_by_session() {
+async fn the_usage_of_a_tenant_is_grouped_by_day_by_model_or_by_session() {
     let app = start().await;
     let (first, second) = (app.session().await, app.session().await);
     first.ask("What time is it?").await;
-    // What was asked until now was asked at the end of one day and the beginning of the next.
+    // Move the first request to the end of one day and the second to the start of the next.
     execute(&app, "UPDATE requests SET created_at = '2026-03-01 23:59:59.999999Z' WHERE n = 1")
         .await;
     execute(&app, "UPDATE requests SET created_at = '2026-03-02 00:00:00Z' WHERE n = 2").await;
@@ -137,7 +137,7 @@ async fn a_tenant_s_usage_is_grouped_by_day_by_model_and_by_session() {
 
     let days = "/v1/usage?from=2026-03-01&to=2026-03-02";
     let all = get(&app, days).await;
-    assert_eq!(all["total"], spent(2));
+    assert_eq!(all["total"], usage_of(2));
     let keys: Vec<&Value> =
         all["data"].as_array().unwrap().iter().map(|group| &group["key"]).collect();
     assert_eq!(keys, ["2026-03-01", "2026-03-02"]);
@@ -146,17 +146,17 @@ async fn a_tenant_s_usage_is_grouped_by_day_by_model_and_by_session() {
     assert_eq!(requests, [1, 3]);
 
     let models = get(&app, &format!("{days}&group_by=model")).await;
-    assert_eq!(models["data"], json!([with(json!({ "key": "simulator" }), &spent(2))]));
+    assert_eq!(models["data"], json!([with(json!({ "key": "simulator" }), &usage_of(2))]));
 
     let mut ids = [first.id.clone(), second.id.clone()];
     ids.sort();
     let page = get(&app, &format!("{days}&group_by=session&limit=1")).await;
-    assert_eq!(page["data"], json!([with(json!({ "key": ids[0] }), &spent(1))]));
+    assert_eq!(page["data"], json!([with(json!({ "key": ids[0] }), &usage_of(1))]));
     let cursor = page["next_cursor"].as_str().unwrap();
     let rest = get(&app, &format!("{days}&group_by=session&limit=1&after={cursor}")).await;
     let expected = json!({
-        "type": "usage", "from": "2026-03-01", "to": "2026-03-02", "total": spent(2),
-        "group_by": "session", "data": [with(json!({ "key": ids[1] }), &spent(1))],
+        "type": "usage", "from": "2026-03-01", "to": "2026-03-02", "total": usage_of(2),
+        "group_by": "session", "data": [with(json!({ "key": ids[1] }), &usage_of(1))],
         "has_more": false,
     });
     assert_eq!(rest, expected);
@@ -166,7 +166,7 @@ async fn a_tenant_s_usage_is_grouped_by_day_by_model_and_by_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_that_makes_no_sense_is_refused() {
+async fn an_invalid_query_is_refused() {
     let app = start().await;
     for query in [
         "from=2026-03-02&to=2026-03-01",
@@ -183,8 +183,8 @@ async fn a_query_that_makes_no_sense_is_refused() {
     problem(response, 400, "invalid_cursor").await;
 }
 
-/// A session of somebody else, with a request.
-async fn of_somebody_else(app: &TestApp, like: &Session<'_>) -> (String, String) {
+/// Inserts a session of another tenant with the same request. Returns the ids of session and run.
+async fn insert_session_of_another_tenant(app: &TestApp, like: &Session<'_>) -> (String, String) {
     let (tenant, session) = (Uuid::now_v7(), Uuid::now_v7());
     let pool = app.database.pool(1);
     sqlx::query("INSERT INTO tenants (id, name) VALUES ($1, 'other')")
@@ -213,11 +213,11 @@ async fn of_somebody_else(app: &TestApp, like: &Session<'_>) -> (String, String)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_sees_what_another_tenant_used_or_sent() {
+async fn usage_and_requests_of_another_tenant_are_not_visible() {
     let app = start().await;
     let session = app.session().await;
     session.ask("What time is it?").await;
-    let (other, run) = of_somebody_else(&app, &session).await;
+    let (other, run) = insert_session_of_another_tenant(&app, &session).await;
     for path in
         ["/usage".to_owned(), format!("/runs/{run}/requests"), format!("/runs/{run}/requests/1")]
     {
@@ -226,7 +226,7 @@ async fn nobody_sees_what_another_tenant_used_or_sent() {
     }
     for by in ["day", "model", "session"] {
         let usage = get(&app, &format!("/v1/usage?group_by={by}")).await;
-        assert_eq!(usage["total"], spent(1), "{by}");
+        assert_eq!(usage["total"], usage_of(1), "{by}");
         assert_eq!(usage["data"].as_array().unwrap().len(), 1, "{by}");
     }
     app.stop_unchecked().await;
