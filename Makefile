@@ -60,7 +60,7 @@ load: ## load-test a service on this machine
 	@scripts/run load $(ARGS)
 
 attack: ## flood a service on this machine, and print the latency of a well-behaved client
-	@scripts/test --release --test api -- --ignored --nocapture rude_clients::attack
+	@scripts/test --release --test api -- --ignored --nocapture abusive_clients::attack
 
 sqlx-prepare: ## write .sqlx after a change to a query or a migration
 	scripts/check-sqlx prepare

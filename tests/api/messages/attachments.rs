@@ -1,5 +1,5 @@
-//! Messages with images, documents and search results: stored and sent as they are, named in events,
-//! and refused where the model would refuse them.
+//! Messages with images, documents and search results: they are stored and sent unchanged,
+//! described in events, and refused if the model would refuse them.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ fn document(source: &Value) -> Value {
     json!({ "type": "document", "source": source })
 }
 
-fn found(is_cited: bool) -> Value {
+fn search_result(is_cited: bool) -> Value {
     json!({ "type": "search_result", "source": "wiki/door", "title": "Doors",
             "content": [{ "type": "text", "text": "Doors open." }],
             "citations": { "enabled": is_cited } })
 }
 
-/// A message with everything that the model takes.
+/// Content with all types of blocks that the model accepts.
 fn everything() -> Value {
     json!([
         { "type": "text", "text": "Compare these." },
@@ -38,12 +38,12 @@ fn everything() -> Value {
         document(&json!({ "type": "text", "media_type": "text/plain", "data": "A door." })),
         document(&json!({ "type": "content", "content": [{ "type": "text", "text": "a" }, pixel()] })),
         document(&json!({ "type": "url", "url": "https://example.org/plan.pdf" })),
-        found(true),
+        search_result(true),
     ])
 }
 
-/// The same as events and people's views name it.
-fn named() -> Value {
+/// The same content as events and the plain view describe it.
+fn descriptions() -> Value {
     let pdf = format!(r#"[application/pdf "Plan", {} bytes]"#, pdf(2).len());
     let names = [
         "Compare these.",
@@ -59,7 +59,7 @@ fn named() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_may_hold_everything_that_the_model_takes() {
+async fn a_message_may_have_all_types_of_blocks() {
     let app = app().await;
     let session = app.session().await;
     let message = json!({ "content": everything(), "id": "all-of-it" });
@@ -67,11 +67,14 @@ async fn a_message_may_hold_everything_that_the_model_takes() {
     assert_eq!(session.history().await[0]["message"]["content"], everything());
     assert_eq!(app.upstream().body(0)["messages"][0]["content"], everything());
     let events = session.events().await;
-    assert_eq!((&events[0]["type"], &events[0]["content"]), (&json!("user.message"), &named()));
+    assert_eq!(
+        (&events[0]["type"], &events[0]["content"]),
+        (&json!("user.message"), &descriptions())
+    );
 
     let path = session.path("/messages?view=plain");
     let plain: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
-    assert_eq!(plain["data"][0]["message"]["content"], named());
+    assert_eq!(plain["data"][0]["message"]["content"], descriptions());
 
     let again = session.message(&message).send().await.unwrap();
     assert_eq!(again.headers()["idempotency-replayed"], "true");
@@ -79,7 +82,7 @@ async fn a_message_may_hold_everything_that_the_model_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_are_sent_in_one_form_however_they_were_written() {
+async fn blocks_are_sent_in_canonical_json() {
     let app = app().await;
     let session = app.session().await;
     let odd = r#"{"content": [ {"source" :{"url":"https:\/\/a.b","type":"url"}, "type":"image"},
@@ -93,7 +96,7 @@ async fn blocks_are_sent_in_one_form_however_they_were_written() {
     assert!(app.upstream().text(0).contains(sent), "{}", app.upstream().text(0));
 }
 
-/// Blocks that the model would refuse, and what is wrong with them.
+/// Blocks that the model would refuse, with the pointers to the errors.
 fn bad_blocks() -> Vec<(Value, &'static str)> {
     let image = |media_type: &str, bytes: &[u8]| json!({ "type": "image", "source": base64(media_type, bytes) });
     let paper = |bytes: &[u8]| document(&base64("application/pdf", bytes));
@@ -123,7 +126,7 @@ fn bad_blocks() -> Vec<(Value, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_model_would_refuse_is_pointed_at() {
+async fn blocks_that_the_model_would_refuse_are_refused_with_pointers() {
     let app = app().await;
     let session = app.session().await;
     for (block, pointer) in bad_blocks() {
@@ -132,12 +135,12 @@ async fn what_the_model_would_refuse_is_pointed_at() {
     }
     let many = json!({ "content": vec![image_at("https://a.b"); 101] });
     assert_refused(&session, session.message(&many), invalid("/content")).await;
-    let torn = json!({ "content": [found(true), found(false)] });
-    assert_refused(&session, session.message(&torn), invalid("/content/1/citations")).await;
+    let mixed = json!({ "content": [search_result(true), search_result(false)] });
+    assert_refused(&session, session.message(&mixed), invalid("/content/1/citations")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_much_for_the_conversation_is_refused_before_it_enters() {
+async fn content_above_the_limits_of_the_conversation_is_refused() {
     let app = app().await;
     let session = app.session().await;
     let images = |count: usize| json!({ "content": vec![image_at("https://a.b"); count] });
@@ -151,27 +154,27 @@ async fn what_is_too_much_for_the_conversation_is_refused_before_it_enters() {
     assert_refused(&session, session.message(&images(1)), invalid("/content")).await;
 
     let other = app.session().await;
-    other.ask_with(json!({ "content": [found(true)] })).await;
-    let uncited = json!({ "content": [found(false)] });
+    other.ask_with(json!({ "content": [search_result(true)] })).await;
+    let uncited = json!({ "content": [search_result(false)] });
     assert_refused(&other, other.message(&uncited), invalid("/content")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_may_have_many_megabytes() {
+async fn an_image_may_have_several_megabytes() {
     let app = app().await;
     let session = app.session().await;
     let large = json!({ "type": "image", "source": base64("image/png", &png(8000, 7_800_000)) });
     let run = session.ask_with(json!({ "content": [large] })).await;
     assert_eq!(run["output_text"], "Yes.");
-    assert!(session.events().await[0].to_string().len() < 1000, "events only name it");
+    assert!(session.events().await[0].to_string().len() < 1000, "events only describe it");
     session.ask_with(json!({ "content": [large] })).await;
-    // Two have 20.8 MB; with a third the model's side would refuse every request.
+    // Two images have 20.8 MB. With a third one, the model's server would refuse every request.
     let third = json!({ "content": [large] });
     assert_refused(&session, session.message(&third), invalid("/content")).await;
 }
 
-/// A client that has said that it sends a large body, and sends hardly any of it.
-async fn hold(session: &Session<'_>, length: usize) -> TcpStream {
+/// Opens a connection that announces a large body and sends only the beginning.
+async fn start_large_body(session: &Session<'_>, length: usize) -> TcpStream {
     let mut socket = TcpStream::connect(session.app.address).await.unwrap();
     let head = format!(
         "POST {} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
@@ -183,7 +186,7 @@ async fn hold(session: &Session<'_>, length: usize) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_bodies_hold_only_so_much_memory() {
+async fn the_memory_of_large_bodies_is_limited() {
     const MAX: usize = 2_000_000;
     let setup = Setup { max_message: Some(MAX), ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
@@ -196,7 +199,7 @@ async fn large_bodies_hold_only_so_much_memory() {
     assert_refused(&session, padded(MAX + 1), refusal(413, "body_too_large")).await;
     let mut held = Vec::new();
     for _ in 0..4 {
-        held.push(hold(&session, MAX).await);
+        held.push(start_large_body(&session, MAX).await);
     }
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -206,12 +209,12 @@ async fn large_bodies_hold_only_so_much_memory() {
             problem(response, 503, "too_many_large_bodies").await;
             break;
         }
-        assert!(Instant::now() < deadline, "there is room for a fifth");
+        assert!(Instant::now() < deadline, "a fifth large body is accepted");
     }
-    assert_eq!(session.ask("Is there room for small ones?").await["output_text"], "Yes.");
+    assert_eq!(session.ask("Are small bodies accepted?").await["output_text"], "Yes.");
     drop(held);
     while padded(MAX).send().await.unwrap().status() != 202 {
-        assert!(Instant::now() < deadline, "there is no room again");
+        assert!(Instant::now() < deadline, "large bodies are still refused");
         sleep(Duration::from_millis(10)).await;
     }
     app.stop_unchecked().await;

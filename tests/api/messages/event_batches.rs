@@ -1,4 +1,4 @@
-//! Several things done in a session by one request.
+//! Several events in one request.
 
 use futures::future::join_all;
 use reqwest::{RequestBuilder, Response};
@@ -18,7 +18,7 @@ async fn applied(response: Response) -> Value {
     response.json().await.unwrap()
 }
 
-fn confirms(call: &str, result: &str) -> Value {
+fn confirmation_of(call: &str, result: &str) -> Value {
     json!({ "type": "user.tool_confirmation", "tool_use_id": call, "result": result })
 }
 
@@ -26,8 +26,8 @@ fn message(content: &str) -> Value {
     json!({ "type": "user.message", "content": content })
 }
 
-/// A service whose first run waits for two decisions.
-async fn waits() -> TestApp {
+/// Starts a service whose first run waits for two decisions.
+async fn start_with_two_approvals() -> TestApp {
     let [one, two] = ["one", "two"].map(|line| json!({ "line": line }));
     let rings = calls_as(&[("toolu_01one", "ring", one), ("toolu_01two", "ring", two)]);
     let script = json!({ "conversations": [
@@ -44,13 +44,13 @@ async fn ring(session: &Session<'_>) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn decisions_and_a_message_are_taken_in_their_order() {
-    let app = waits().await;
+async fn decisions_and_a_message_are_applied_in_order() {
+    let app = start_with_two_approvals().await;
     let session = app.session().await;
     let run = ring(&session).await;
     let deny = json!({ "type": "user.tool_confirmation", "tool_use_id": "toolu_01two",
         "result": "deny", "deny_message": "Once is enough." });
-    let all = json!([confirms("toolu_01one", "allow"), deny, message("Are you there?")]);
+    let all = json!([confirmation_of("toolu_01one", "allow"), deny, message("Are you there?")]);
     let answer = applied(events(&session, &all).send().await.unwrap()).await;
     let next = answer["data"][2]["run_ids"][0].clone();
     let event =
@@ -81,7 +81,7 @@ async fn decisions_and_a_message_are_taken_in_their_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_of_calls_are_taken_together() {
+async fn results_of_calls_are_applied_together() {
     let opens = calls_as(&[("toolu_01a", "open", json!({})), ("toolu_01b", "open", json!({}))]);
     let app = TestApp::start(replies(&[opens, says("Open.")])).await;
     let tool = json!({ "name": "open", "description": "Opens.", "client": true,
@@ -106,7 +106,7 @@ async fn results_of_calls_are_taken_together() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_interrupt_and_a_message_under_one_key_are_done_once() {
+async fn an_interrupt_and_a_message_with_one_key_are_applied_once() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     let live = session.post(json!({ "content": "hang" })).await;
@@ -128,9 +128,9 @@ async fn an_interrupt_and_a_message_under_one_key_are_done_once() {
     }
     let stored = session.events().await;
     let interrupts = stored.iter().filter(|event| event["type"] == "user.interrupt");
-    assert_eq!(interrupts.count(), 2, "one for each run that was stopped");
+    assert_eq!(interrupts.count(), 2, "one for each cancelled run");
 
-    // Once more, when all is over: it stops nothing of what has come since.
+    // A repetition after the run has settled stops no later run.
     let later = session.post(json!({ "content": "hang" })).await;
     session.reached(&later, "span.model_request_start").await;
     let again = applied(post().await.unwrap()).await;
@@ -140,7 +140,7 @@ async fn an_interrupt_and_a_message_under_one_key_are_done_once() {
     ]);
     assert_eq!(again["data"], expected);
     assert_eq!(session.run(&later).await["status"], "running");
-    // What stands beside the message is a part of what was asked.
+    // The other events are a part of the request that the key identifies.
     let other =
         json!([{ "type": "user.interrupt" }, { "type": "user.interrupt" }, message("Go on")]);
     let other = events(&session, &other).header("idempotency-key", "k").send().await.unwrap();
@@ -150,40 +150,42 @@ async fn an_interrupt_and_a_message_under_one_key_are_done_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stands_before_the_message_is_done_whole_or_not_at_all() {
-    let app = waits().await;
+async fn events_before_the_message_are_applied_atomically() {
+    let app = start_with_two_approvals().await;
     let session = app.session().await;
     let run = ring(&session).await;
     let before = session.events().await;
     for (second, status, code) in [
-        (confirms("toolu_01none", "allow"), 404, "approval_not_found"),
+        (confirmation_of("toolu_01none", "allow"), 404, "approval_not_found"),
         (
             json!({ "type": "user.custom_tool_result", "custom_tool_use_id": "toolu_01two" }),
             404,
             "tool_call_not_found",
         ),
-        (confirms("toolu_01one", "deny"), 409, "already_resolved"),
+        (confirmation_of("toolu_01one", "deny"), 409, "already_resolved"),
     ] {
-        let all = json!([confirms("toolu_01one", "allow"), second, message("Are you there?")]);
+        let all =
+            json!([confirmation_of("toolu_01one", "allow"), second, message("Are you there?")]);
         let refused = events(&session, &all).send().await.unwrap();
         assert_eq!(problem(refused, status, code).await["applied"], Value::Null);
         assert_eq!(session.events().await, before);
     }
-    let both = json!([confirms("toolu_01one", "allow"), confirms("toolu_01two", "allow")]);
+    let both =
+        json!([confirmation_of("toolu_01one", "allow"), confirmation_of("toolu_01two", "allow")]);
     applied(events(&session, &both).send().await.unwrap()).await;
     assert_eq!(session.settled(&run).await["output_text"], "Rang.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_is_refused_says_what_was_done_before_it() {
-    let app = waits().await;
+async fn the_error_of_a_refused_message_has_the_number_of_applied_events() {
+    let app = start_with_two_approvals().await;
     let session = app.session().await;
     let run = ring(&session).await;
-    let away = app.client.patch(app.url(&session.path(""))).json(&json!({ "archived": true }));
-    assert_eq!(away.send().await.unwrap().status(), 200);
+    let archive = app.client.patch(app.url(&session.path(""))).json(&json!({ "archived": true }));
+    assert_eq!(archive.send().await.unwrap().status(), 200);
     let all = json!([
-        confirms("toolu_01one", "allow"),
-        confirms("toolu_01two", "allow"),
+        confirmation_of("toolu_01one", "allow"),
+        confirmation_of("toolu_01two", "allow"),
         message("Are you there?")
     ]);
     let refused = events(&session, &all).send().await.unwrap();
@@ -191,14 +193,14 @@ async fn a_message_that_is_refused_says_what_was_done_before_it() {
     let refused = problem(refused, 409, "session_archived").await;
     assert_eq!(refused["applied"], 2);
     assert_eq!(session.settled(&run).await["output_text"], "Rang.");
-    // Alone it is refused as a post of a message is.
+    // Alone it is refused like a message that is posted to `/messages`.
     let alone = events(&session, &json!([message("Are you there?")])).send().await.unwrap();
     assert_eq!(alone.headers()["x-should-retry"], "false");
     assert_eq!(problem(alone, 409, "session_archived").await["applied"], Value::Null);
 }
 
-/// Lists of events, and how each is refused.
-fn odd_lists() -> Vec<(Value, Refusal)> {
+/// Invalid lists of events, with their errors.
+fn invalid_lists() -> Vec<(Value, Refusal)> {
     let interrupt = json!({ "type": "user.interrupt" });
     let with = |mut event: Value, member: &str, value: Value| {
         event[member] = value;
@@ -228,25 +230,28 @@ fn odd_lists() -> Vec<(Value, Refusal)> {
             invalid("/events/1/tool_choice"),
         ),
         (json!([with(interrupt.clone(), "reason", json!("Why"))]), invalid("/events/0/reason")),
-        (json!([confirms("toolu_01", "perhaps")]), invalid("/events/0/result")),
+        (json!([confirmation_of("toolu_01", "perhaps")]), invalid("/events/0/result")),
         (
-            json!([with(confirms("toolu_01", "allow"), "deny_message", json!("No"))]),
+            json!([with(confirmation_of("toolu_01", "allow"), "deny_message", json!("No"))]),
             invalid("/events/0/deny_message"),
         ),
         (
             json!([interrupt, { "type": "user.custom_tool_result", "custom_tool_use_id": "a", "content": 7 }]),
             invalid("/events/1/content"),
         ),
-        (json!([interrupt, confirms("toolu_01", "allow")]), refusal(404, "approval_not_found")),
+        (
+            json!([interrupt, confirmation_of("toolu_01", "allow")]),
+            refusal(404, "approval_not_found"),
+        ),
     ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_done_of_a_request_that_is_odd_anywhere() {
+async fn no_event_of_an_invalid_request_is_applied() {
     let setup = asks();
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
     let session = app.session().await;
-    for (list, expected) in odd_lists() {
+    for (list, expected) in invalid_lists() {
         assert_refused(&session, events(&session, &list), expected).await;
     }
     let elsewhere = app.existing_session("ses_0193a7c2b8f07d3c9e41f2a6b5c8d7e0");

@@ -1,4 +1,4 @@
-//! A repeated post finds its run, whichever process it comes to and whatever it asks for.
+//! A repeated message returns the run of the first one, in every process and with every `on_busy`.
 
 use futures::future::join_all;
 use reqwest::{Client, RequestBuilder, Response};
@@ -8,18 +8,19 @@ use crate::support::{
     Program, Setup, TestApp, binary, database, hangs_first, problem, replies, says,
 };
 
-/// The same request under a key, or with an id in its body.
+/// Adds an idempotency key to a request, unless its body has an id.
 fn keyed(request: RequestBuilder, body: &Value) -> RequestBuilder {
     if body.get("id").is_some() { request } else { request.header("idempotency-key", "k") }
 }
 
-/// Bodies that are the same post by key, and the same post by id.
+/// A body that is repeated with a key, and one that is repeated with an id.
 fn bodies() -> [Value; 2] {
     [json!({ "content": "By key" }), json!({ "content": "By id", "id": "msg-1" })]
 }
 
-/// The one run that all answers tell of, of which one is new.
-async fn one_run(answers: Vec<Response>) -> Value {
+/// Checks that all responses name the same run and that one of them is not a replay. Returns the
+/// run.
+async fn assert_one_run(answers: Vec<Response>) -> Value {
     let is_new = |answer: &&Response| answer.headers().get("idempotency-replayed").is_none();
     let new = answers.iter().filter(is_new).count();
     let statuses: Vec<u16> = answers.iter().map(|answer| answer.status().as_u16()).collect();
@@ -33,7 +34,7 @@ async fn one_run(answers: Vec<Response>) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_hundred_posts_to_two_services_are_one_run() {
+async fn a_hundred_messages_to_two_services_start_one_run() {
     let app = TestApp::start(replies(&[says("Once.")])).await;
     let other = app.second_service(Setup::default()).await;
     for on_busy in ["queue", "reject", "interrupt"] {
@@ -42,12 +43,12 @@ async fn a_hundred_posts_to_two_services_are_one_run() {
             body["on_busy"] = on_busy.into();
             body["content"] = format!("{} to {}", body["content"], session.id).into();
             let posts = (0..100).map(|number| {
-                let is_here = number % 2 == 0;
+                let is_first = number % 2 == 0;
                 let message =
-                    if is_here { session.message(&body) } else { other.message(&session, &body) };
+                    if is_first { session.message(&body) } else { other.message(&session, &body) };
                 async { keyed(message, &body).send().await.unwrap() }
             });
-            let run = one_run(join_all(posts).await).await;
+            let run = assert_one_run(join_all(posts).await).await;
             assert_eq!(session.settled(&run).await["status"], "completed", "{on_busy}");
             assert_eq!(session.history().await.len(), 2);
             body["content"] = "Another".into();
@@ -60,7 +61,7 @@ async fn a_hundred_posts_to_two_services_are_one_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_mode_is_a_part_of_the_post() {
+async fn a_repeated_message_must_have_the_same_on_busy() {
     let app = TestApp::start(replies(&[says("Once.")])).await;
     let session = app.session().await;
     for mut body in bodies() {
@@ -74,7 +75,7 @@ async fn the_mode_is_a_part_of_the_post() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_post_interrupts_nothing_and_is_not_refused() {
+async fn a_repeated_message_interrupts_nothing_and_is_not_refused() {
     let app = TestApp::start(hangs_first()).await;
     for on_busy in ["reject", "interrupt"] {
         let session = app.session().await;
@@ -94,7 +95,7 @@ async fn a_repeated_post_interrupts_nothing_and_is_not_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_posts_that_interrupt_under_one_key_do_so_once() {
+async fn repeated_messages_that_interrupt_do_so_once() {
     let app = TestApp::start(hangs_first()).await;
     let other = app.second_service(Setup::default()).await;
     for mut body in bodies() {
@@ -104,12 +105,12 @@ async fn many_posts_that_interrupt_under_one_key_do_so_once() {
         session.reached(&live, "span.model_request_start").await;
         body["on_busy"] = "interrupt".into();
         let posts = (0..100).map(|number| {
-            let is_here = number % 2 == 0;
+            let is_first = number % 2 == 0;
             let message =
-                if is_here { session.message(&body) } else { other.message(&session, &body) };
+                if is_first { session.message(&body) } else { other.message(&session, &body) };
             async { keyed(message, &body).send().await.unwrap() }
         });
-        let run = one_run(join_all(posts).await).await;
+        let run = assert_one_run(join_all(posts).await).await;
         assert_eq!(session.settled(&run).await["status"], "completed");
         assert_eq!(session.run(&live).await["status"], "cancelled");
         let events = session.events().await;
@@ -120,8 +121,8 @@ async fn many_posts_that_interrupt_under_one_key_do_so_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_posts_to_two_programs_are_one_run() {
-    // A second test of the same process finds it installed.
+async fn a_hundred_messages_to_two_processes_start_one_run() {
+    // Another test of this process may have installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder().no_proxy().build().unwrap();
     let database = database().await;
@@ -131,22 +132,22 @@ async fn a_hundred_posts_to_two_programs_are_one_run() {
         Program::serve(command)
     };
     let programs = [serve().await, serve().await];
-    let json_of = async |request: RequestBuilder| -> Value {
+    let get_json = async |request: RequestBuilder| -> Value {
         request.send().await.unwrap().json().await.unwrap()
     };
     for body in bodies() {
         let session =
-            json_of(client.post(format!("{}/v1/sessions", programs[0].url))).await["id"].clone();
+            get_json(client.post(format!("{}/v1/sessions", programs[0].url))).await["id"].clone();
         let path = format!("/v1/sessions/{}/messages", session.as_str().unwrap());
         let posts = (0..100).map(|number: usize| {
             let message = client.post(format!("{}{path}", programs[number % 2].url)).json(&body);
             async { keyed(message, &body).send().await.unwrap() }
         });
-        let run = one_run(join_all(posts).await).await;
+        let run = assert_one_run(join_all(posts).await).await;
         let again = client.post(format!("{}{path}", programs[1].url)).json(&body);
-        let settled = json_of(keyed(again, &body).header("prefer", "wait=30")).await;
+        let settled = get_json(keyed(again, &body).header("prefer", "wait=30")).await;
         assert_eq!((&settled["id"], &settled["status"]), (&run["id"], &json!("completed")));
-        let history = json_of(client.get(format!("{}{path}", programs[1].url))).await;
+        let history = get_json(client.get(format!("{}{path}", programs[1].url))).await;
         assert_eq!(history["data"].as_array().unwrap().len(), 2);
     }
     for program in programs {

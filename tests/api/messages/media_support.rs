@@ -1,4 +1,4 @@
-//! Images and PDFs for models that do not take them: refused before they enter the history.
+//! Images and PDFs are refused before they enter the history if the model does not accept them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use twostep::service::ModelRules;
 use crate::support::media::{base64, image_at, pdf, pixel};
 use crate::support::{Setup, TestApp, asks, calls_as, problem, replies, says};
 
-/// A service whose model takes images or PDFs, or none of them.
+/// Starts a service whose model accepts images, PDFs, both or neither.
 async fn app(script: Value, image_input: bool, pdf_input: bool) -> TestApp {
     let known = Capabilities {
         image_input: Some(image_input),
@@ -26,7 +26,7 @@ fn document(source: &Value) -> Value {
     json!({ "type": "document", "source": source })
 }
 
-/// Every way in which an image or a PDF can come, beside what any model takes.
+/// Content with every form of images and PDFs, and with blocks that every model accepts.
 fn everything() -> Value {
     let text = json!({ "type": "text", "text": "Look." });
     json!([
@@ -39,15 +39,15 @@ fn everything() -> Value {
     ])
 }
 
-fn refused(what: &str, places: &[&str]) -> Vec<Value> {
+fn errors(what: &str, pointers: &[&str]) -> Vec<Value> {
     let message = format!("is {what}, which simulator does not accept");
-    places.iter().map(|place| json!({ "pointer": place, "message": message })).collect()
+    pointers.iter().map(|pointer| json!({ "pointer": pointer, "message": message })).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_model_does_not_take_is_refused_and_pointed_at() {
-    let images = refused("an image", &["/content/1", "/content/3/source/content/1"]);
-    let pdfs = refused("a PDF", &["/content/2", "/content/4"]);
+async fn unsupported_media_is_refused_with_pointers() {
+    let images = errors("an image", &["/content/1", "/content/3/source/content/1"]);
+    let pdfs = errors("a PDF", &["/content/2", "/content/4"]);
     for ((takes_images, takes_pdfs), expected) in [((false, true), images), ((true, false), pdfs)] {
         let app = app(replies(&[says("Yes.")]), takes_images, takes_pdfs).await;
         let session = app.session().await;
@@ -61,7 +61,7 @@ async fn what_a_model_does_not_take_is_refused_and_pointed_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_of_the_client_are_held_to_the_same() {
+async fn results_of_client_tools_follow_the_same_rules() {
     let door = json!({ "name": "open_door", "description": "Opens a door.", "client": true,
                        "input_schema": { "type": "object" } });
     let call = calls_as(&[("toolu_1", "open_door", json!({}))]);

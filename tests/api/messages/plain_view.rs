@@ -1,4 +1,4 @@
-//! The history as people read it.
+//! The plain view of the history, without tags for the model.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ async fn the_plain_view_shows_errors_without_their_tags() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_view_is_refused() {
+async fn an_unknown_view_is_refused() {
     let app = TestApp::start(replies(&[])).await;
     let session = app.session().await;
     for view in ["", "rendered", "Plain"] {

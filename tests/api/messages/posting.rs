@@ -1,4 +1,4 @@
-//! Posting a message: three forms of answer, one run per message, and a queue behind a busy run.
+//! Posting a message: the three forms of the response, idempotency, and disconnecting clients.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
     response.headers().get(name)?.to_str().ok()
 }
 
-/// Status, and the headers that tell of the run.
-fn told(response: &Response) -> Value {
+/// Returns the status and the headers that describe the run.
+fn head_of(response: &Response) -> Value {
     json!({
         "status": response.status().as_u16(),
         "location": header(response, "location"),
@@ -25,20 +25,20 @@ fn told(response: &Response) -> Value {
     })
 }
 
-async fn sent(request: RequestBuilder) -> Response {
+async fn send(request: RequestBuilder) -> Response {
     request.send().await.unwrap()
 }
 
-async fn json_of(request: RequestBuilder) -> Value {
-    sent(request).await.json().await.unwrap()
+async fn get_json(request: RequestBuilder) -> Value {
+    send(request).await.json().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_post_is_accepted_with_the_place_of_its_run() {
+async fn a_message_is_accepted_with_the_location_of_its_run() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
-    let response = sent(session.message(&json!({ "content": "Hi" }))).await;
-    let told = told(&response);
+    let response = send(session.message(&json!({ "content": "Hi" }))).await;
+    let head = head_of(&response);
     let run: Value = response.json().await.unwrap();
     let id = run["id"].as_str().unwrap();
     let path = session.path(&format!("/runs/{id}"));
@@ -46,7 +46,7 @@ async fn a_post_is_accepted_with_the_place_of_its_run() {
         "status": 202, "location": path, "content-location": null,
         "preference-applied": "respond-async", "idempotency-replayed": null,
     });
-    assert_eq!(told, expected);
+    assert_eq!(head, expected);
     let expected = json!({
         "type": "run", "id": id, "session_id": session.id, "message_id": run["message_id"],
         "status": "running", "stream_url": format!("{path}/stream"), "model_requests": 0,
@@ -59,14 +59,14 @@ async fn a_post_is_accepted_with_the_place_of_its_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_post_can_stream_its_run_and_names_where_to_come_back() {
+async fn a_message_can_stream_its_run_and_the_response_names_the_stream() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let by_header = session.message(&json!({ "content": "Hi" })).header("accept", SSE);
     let by_body = session.message(&json!({ "content": "Hi there", "stream": true }));
     for request in [by_header, by_body] {
-        let response = sent(request).await;
-        let told = told(&response);
+        let response = send(request).await;
+        let head = head_of(&response);
         let events = EventStream::new(response).rest().await;
         let id = events[0].data["run_id"].as_str().unwrap();
         let path = session.path(&format!("/runs/{id}"));
@@ -74,26 +74,26 @@ async fn a_post_can_stream_its_run_and_names_where_to_come_back() {
             "status": 200, "location": format!("{path}/stream"), "content-location": path,
             "preference-applied": null, "idempotency-replayed": null,
         });
-        assert_eq!(told, expected);
+        assert_eq!(head, expected);
         assert_eq!(events[0].name, "user.message");
         assert_eq!(events.last().unwrap().name, "session.status_idle");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_post_can_wait_for_its_run() {
+async fn a_message_can_wait_for_its_run() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let request = session.message(&json!({ "content": "Hi" }));
-    let response = sent(request.header("prefer", "wait=20")).await;
-    let told = told(&response);
+    let response = send(request.header("prefer", "wait=20")).await;
+    let head = head_of(&response);
     let run: Value = response.json().await.unwrap();
     let expected = json!({
         "status": 200, "location": null, "preference-applied": "wait=20",
         "content-location": session.path(&format!("/runs/{}", run["id"].as_str().unwrap())),
         "idempotency-replayed": null,
     });
-    assert_eq!(told, expected);
+    assert_eq!(head, expected);
     let expected = json!([
         "completed", "Hello.", { "type": "end_turn" }, false, false, 1
     ]);
@@ -103,16 +103,16 @@ async fn a_post_can_wait_for_its_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_post_that_has_waited_long_enough_is_answered_with_the_run_as_it_stands() {
+async fn a_wait_that_times_out_returns_the_active_run() {
     let app = TestApp::start(hangs_first()).await;
     let session = app.session().await;
     let started = Instant::now();
     let request = session.message(&json!({ "content": "hang" }));
-    let response = sent(request.header("prefer", "respond-async, wait=1")).await;
+    let response = send(request.header("prefer", "respond-async, wait=1")).await;
     let took = started.elapsed();
     assert!((1000..3000).contains(&took.as_millis()), "took {took:?}");
-    assert_eq!(told(&response)["status"], 202);
-    assert_eq!(told(&response)["preference-applied"], "respond-async, wait=1");
+    assert_eq!(head_of(&response)["status"], 202);
+    assert_eq!(head_of(&response)["preference-applied"], "respond-async, wait=1");
     let run: Value = response.json().await.unwrap();
     assert_eq!(run["status"], "running");
     session.cancel(&run).await;
@@ -122,11 +122,11 @@ async fn a_post_that_has_waited_long_enough_is_answered_with_the_run_as_it_stand
 #[tokio::test(flavor = "multi_thread")]
 async fn every_path_works_without_its_version() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
-    let session: Value = json_of(app.post("/sessions")).await;
+    let session: Value = get_json(app.post("/sessions")).await;
     let path = format!("/sessions/{}", session["id"].as_str().unwrap());
     let post = app.post(&format!("{path}/messages"));
     let post = post.json(&json!({ "content": "Hi" })).header("prefer", "wait=20");
-    let run: Value = json_of(post).await;
+    let run: Value = get_json(post).await;
     assert_eq!(run["output_text"], "Hello.");
     let run_path = format!("{path}/runs/{}", run["id"].as_str().unwrap());
     for path in [
@@ -139,10 +139,10 @@ async fn every_path_works_without_its_version() {
         &run_path,
         &format!("{run_path}/stream"),
     ] {
-        let bare = sent(app.get(path)).await;
+        let bare = send(app.get(path)).await;
         assert_eq!(bare.status(), StatusCode::OK, "{path}");
         let bare = bare.bytes().await.unwrap();
-        let versioned = sent(app.get(&format!("/v1{path}"))).await;
+        let versioned = send(app.get(&format!("/v1{path}"))).await;
         assert_eq!(bare, versioned.bytes().await.unwrap(), "{path}");
     }
 }
@@ -156,9 +156,9 @@ async fn content_is_a_string_or_text_blocks() {
     session.ask("A string").await;
     session.ask_with(json!({ "content": blocks })).await;
     let history = session.history().await;
-    let said = |index: usize| history[index]["message"]["content"].clone();
-    assert_eq!(said(0), json!([{ "type": "text", "text": "A string" }]));
-    assert_eq!(said(2), blocks);
+    let content = |index: usize| history[index]["message"]["content"].clone();
+    assert_eq!(content(0), json!([{ "type": "text", "text": "A string" }]));
+    assert_eq!(content(2), blocks);
     let sent = app.upstream().body(1)["messages"][2]["content"].clone();
     let texts = |blocks: &Value| -> Vec<Value> {
         blocks.as_array().unwrap().iter().map(|block| block["text"].clone()).collect()
@@ -167,7 +167,7 @@ async fn content_is_a_string_or_text_blocks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thirty_posts_with_one_key_are_one_run() {
+async fn thirty_messages_with_one_key_start_one_run() {
     let app = TestApp::start(replies(&[says("Once.")])).await;
     for body in [json!({ "content": "Key" }), json!({ "content": "Id", "id": "msg-1" })] {
         let session = app.session().await;
@@ -177,7 +177,7 @@ async fn thirty_posts_with_one_key_are_one_run() {
                 Some(_) => request,
                 None => request.header("idempotency-key", "6f0c"),
             };
-            async { sent(request).await }
+            async { send(request).await }
         });
         let answers = join_all(posts).await;
         let statuses: Vec<u16> = answers.iter().map(|answer| answer.status().as_u16()).collect();
@@ -201,11 +201,11 @@ async fn thirty_posts_with_one_key_are_one_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_or_an_id_stands_for_one_request_only() {
+async fn a_key_or_an_id_identifies_one_request() {
     let app = TestApp::start(replies(&[says("Once.")])).await;
     let (session, other) = (app.session().await, app.session().await);
     let first = json!({ "content": "One", "id": "a" });
-    let run = json_of(session.message(&first).header("idempotency-key", "k")).await;
+    let run = get_json(session.message(&first).header("idempotency-key", "k")).await;
     session.settled(&run).await;
     let events = session.events().await.len();
     let second = |body: Value| session.message(&body).header("idempotency-key", "k");
@@ -214,20 +214,20 @@ async fn a_key_or_an_id_stands_for_one_request_only() {
         second(json!({ "content": "One", "limits": { "rounds": 1 } })),
         session.message(&json!({ "content": "Two", "id": "a" })),
     ] {
-        problem(sent(request).await, 422, "idempotency_key_reused").await;
+        problem(send(request).await, 422, "idempotency_key_reused").await;
     }
     let again = session.message(&first).header("prefer", "wait=9").send().await.unwrap();
     assert_eq!(header(&again, "idempotency-replayed"), Some("true"));
     assert_eq!(again.json::<Value>().await.unwrap()["id"], run["id"]);
     assert_eq!(session.events().await.len(), events);
-    // A key and an id belong to their session.
-    let elsewhere = json_of(other.message(&first).header("idempotency-key", "k")).await;
+    // Keys and ids are scoped to their session.
+    let elsewhere = get_json(other.message(&first).header("idempotency-key", "k")).await;
     assert_ne!(elsewhere["id"], run["id"]);
     other.settled(&elsewhere).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_stream_attaches_to_the_run_and_goes_on_where_the_client_was() {
+async fn a_repeated_stream_attaches_to_the_run_and_resumes_after_the_last_event() {
     let slow = json!({ "content": [{ "type": "text", "text": "I will look it up for you." },
                                    { "type": "tool_use", "name": "get_time" }], "pace_ms": 30 });
     let app = TestApp::start(replies(&[slow, says("Noon.")])).await;
@@ -236,9 +236,9 @@ async fn a_repeated_stream_attaches_to_the_run_and_goes_on_where_the_client_was(
         let request = session.message(&json!({ "content": "What time is it?" }));
         request.header("accept", SSE).header("idempotency-key", "k")
     };
-    let mut first = EventStream::new(sent(post()).await);
+    let mut first = EventStream::new(send(post()).await);
     first.until("event_delta").await;
-    let second = EventStream::new(sent(post()).await);
+    let second = EventStream::new(send(post()).await);
     assert_eq!(second.headers["idempotency-replayed"], "true");
     let (first, second) = tokio::join!(first.rest(), second.rest());
     let numbers = |events: &[crate::support::Received]| -> Vec<i64> {
@@ -249,10 +249,10 @@ async fn a_repeated_stream_attaches_to_the_run_and_goes_on_where_the_client_was(
     assert_eq!(all, (1..=last).collect::<Vec<_>>());
     assert!(all.ends_with(&numbers(&first)));
 
-    let third = sent(post().header("last-event-id", "4")).await;
+    let third = send(post().header("last-event-id", "4")).await;
     let third = EventStream::new(third).rest().await;
     assert_eq!(numbers(&third), (5..=last).collect::<Vec<_>>());
-    problem(sent(post().header("last-event-id", "four")).await, 400, "invalid_cursor").await;
+    problem(send(post().header("last-event-id", "four")).await, 400, "invalid_cursor").await;
     assert_eq!(app.upstream().len(), 2);
 }
 
@@ -264,9 +264,9 @@ async fn a_repeated_stream_with_nothing_new_ends_at_once() {
         let request = session.message(&json!({ "content": "Hi" }));
         request.header("accept", SSE).header("idempotency-key", "k")
     };
-    let events = EventStream::new(sent(post()).await).rest().await;
+    let events = EventStream::new(send(post()).await).rest().await;
     let last = events.last().unwrap().id.unwrap().to_string();
-    let response = sent(post().header("last-event-id", last)).await;
+    let response = send(post().header("last-event-id", last)).await;
     assert_eq!(response.status(), StatusCode::OK);
     let body = tokio::time::timeout(Duration::from_secs(5), response.text());
     let body = body.await.expect("the stream did not end").unwrap();
@@ -274,7 +274,7 @@ async fn a_repeated_stream_with_nothing_new_ends_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_leaves_does_not_stop_its_run() {
+async fn a_disconnecting_client_does_not_stop_its_run() {
     let slow = json!({ "content": [{ "type": "text", "text": "Slowly but surely I come to an end." }],
                        "pace_ms": 40 });
     let app = TestApp::start(replies(&[slow])).await;

@@ -1,4 +1,4 @@
-//! Event streams: their bytes, and that a client which comes and goes sees every event once.
+//! Event streams: their format, and that a reconnecting client receives every event exactly once.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::{
     stops_short,
 };
 
-/// A message with thinking, text, two calls and an answer: every kind of event and preview.
+/// A script with thinking, text, two calls and an answer: all types of events and previews.
 fn eventful() -> Value {
     replies(&[
         json!({ "content": [
@@ -25,8 +25,8 @@ fn slowly(text: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": text }], "pace_ms": 40, "chunk": 6 })
 }
 
-/// The text that previews of this event add up to; a start begins from nothing.
-fn previewed(events: &[Received], id: &str) -> String {
+/// Concatenates the previews of an event. An `event_start` resets the text.
+fn preview_text(events: &[Received], id: &str) -> String {
     let mut text = String::new();
     for Received { data, .. } in events {
         if data["type"] == "event_start" && data["event"]["id"] == id {
@@ -41,7 +41,7 @@ fn previewed(events: &[Received], id: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_is_made_of_plain_frames() {
+async fn a_stream_consists_of_simple_frames() {
     let app = TestApp::start(eventful()).await;
     let session = app.session().await;
     let head = format!(
@@ -83,7 +83,7 @@ async fn a_stream_is_made_of_plain_frames() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silence_is_filled_with_lone_comment_lines() {
+async fn an_idle_stream_has_keep_alive_comments() {
     let setup = Setup { keep_alive_every: Some(Duration::from_millis(200)), ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
     let session = app.session().await;
@@ -98,18 +98,23 @@ async fn silence_is_filled_with_lone_comment_lines() {
 }
 
 #[test]
-fn silence_lasts_fifteen_seconds_unless_somebody_decides_otherwise() {
+fn keep_alive_comments_are_sent_every_fifteen_seconds_by_default() {
     assert_eq!(twostep::http::KEEP_ALIVE_EVERY, Duration::from_secs(15));
 }
 
-/// Reads a stream in pieces: leaves after `step` events of any kind, comes back with the number
-/// that it saw last, until `count` events were seen.
-async fn in_pieces(session: &Session<'_>, path: &str, step: usize, count: usize) -> Vec<Value> {
+/// Reads a stream with reconnects: disconnects after `step` numbered events and resumes after the
+/// last one, until `count` events were read.
+async fn read_with_reconnects(
+    session: &Session<'_>,
+    path: &str,
+    step: usize,
+    count: usize,
+) -> Vec<Value> {
     let mut seen = Vec::new();
     let mut last = None;
     while seen.len() < count {
         let mut stream = session.open(path, last).await;
-        // Previews come again at every return, so only numbered events bring a client further.
+        // Previews are sent again after each reconnect, so only numbered events count as progress.
         let mut numbered = 0;
         while numbered < step && seen.len() < count {
             let event = stream.next().await.expect("the stream ended too early");
@@ -124,7 +129,7 @@ async fn in_pieces(session: &Session<'_>, path: &str, step: usize, count: usize)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_drops_after_every_k_events_sees_each_event_once() {
+async fn a_client_that_reconnects_after_every_k_events_receives_each_event_once() {
     let app = TestApp::start(eventful()).await;
     app.write_file("a.txt", "hello");
     app.write_file("b.txt", "hello");
@@ -134,14 +139,14 @@ async fn a_client_that_drops_after_every_k_events_sees_each_event_once() {
     let paths = [session.run_stream(&run), session.path("/events/stream")];
     for path in &paths {
         for step in 1..=all.len() {
-            let seen = in_pieces(&session, path, step, all.len()).await;
+            let seen = read_with_reconnects(&session, path, step, all.len()).await;
             assert_eq!(seen, all, "{path} in steps of {step}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_comes_and_goes_while_the_run_goes_on_sees_each_event_once() {
+async fn a_client_that_reconnects_during_a_run_receives_each_event_once() {
     let mut script = eventful();
     script["conversations"][0]["replies"][0]["pace_ms"] = 10.into();
     script["conversations"][0]["replies"][1]["pace_ms"] = 10.into();
@@ -152,11 +157,11 @@ async fn a_client_that_comes_and_goes_while_the_run_goes_on_sees_each_event_once
         let session = app.session().await;
         let run = session.post(json!({ "content": format!("In steps of {step}") })).await;
         let paths = [session.run_stream(&run), session.path("/events/stream")];
-        // 15 events: a message, a start, a thought, two texts, two calls with their results, two
-        // requests with their ends, the sum, and the end.
+        // 15 events: the message, the start, thinking, two texts, two calls with their results, two
+        // requests with their ends, the usage, and the end.
         let (one, two) = tokio::join!(
-            in_pieces(&session, &paths[0], step, 15),
-            in_pieces(&session, &paths[1], step, 15),
+            read_with_reconnects(&session, &paths[0], step, 15),
+            read_with_reconnects(&session, &paths[1], step, 15),
         );
         let all = session.events().await;
         assert_eq!(all.len(), 15, "{all:#?}");
@@ -165,7 +170,7 @@ async fn a_client_that_comes_and_goes_while_the_run_goes_on_sees_each_event_once
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_begins_after_the_event_that_the_client_names() {
+async fn a_stream_starts_after_the_event_that_the_client_names() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let run = session.ask("Hi").await;
@@ -221,7 +226,7 @@ async fn the_stream_of_a_session_stays_open_across_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_reader_gets_open_text_from_its_start() {
+async fn a_late_reader_receives_streaming_text_from_its_start() {
     let app = TestApp::start(replies(&[slowly("one two three four five six seven")])).await;
     let session = app.session().await;
     let mut early = session.stream("Count").await;
@@ -235,13 +240,13 @@ async fn a_late_reader_gets_open_text_from_its_start() {
     assert_eq!(started.data, seen[0].data);
     let caught_up = late.next().await.unwrap();
     let id = started.data["event"]["id"].as_str().unwrap();
-    let text = previewed(std::slice::from_ref(&caught_up), id);
-    assert!(text.starts_with(&previewed(&seen, id)), "{text:?}");
+    let text = preview_text(std::slice::from_ref(&caught_up), id);
+    assert!(text.starts_with(&preview_text(&seen, id)), "{text:?}");
 
     let (early, late) = tokio::join!(early.rest(), late.rest());
     let whole = "one two three four five six seven";
-    assert_eq!(text + &previewed(&late, id), whole);
-    assert_eq!(previewed(&seen, id) + &previewed(&early, id), whole);
+    assert_eq!(text + &preview_text(&late, id), whole);
+    assert_eq!(preview_text(&seen, id) + &preview_text(&early, id), whole);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -260,14 +265,14 @@ async fn previews_add_up_to_the_event_that_replaces_them() {
             "agent.tool_use" => event["input"].to_string(),
             _ => continue,
         };
-        assert_eq!(previewed(&events, id), whole);
+        assert_eq!(preview_text(&events, id), whole);
         replaced += 1;
     }
     assert_eq!(replaced, 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn previews_are_left_out_on_request_and_readers_agree_on_the_rest() {
+async fn previews_can_be_disabled_and_events_are_the_same_without_them() {
     let mut script = eventful();
     script["conversations"][0]["replies"][0]["pace_ms"] = 10.into();
     let app = TestApp::start(script).await;
@@ -285,7 +290,7 @@ async fn previews_are_left_out_on_request_and_readers_agree_on_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_gets_only_the_types_that_it_names() {
+async fn a_reader_receives_only_the_types_that_it_names() {
     let app = TestApp::start(replies(&[slowly("one two three")])).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Count" })).await;
@@ -297,7 +302,7 @@ async fn a_reader_gets_only_the_types_that_it_names() {
     assert_eq!(names, ["user.message", "agent.message"]);
     assert!(!previews.is_empty());
     assert!(previews.iter().all(|event| event.name == "event_delta"), "{previews:?}");
-    // From the backlog as well, and whatever number was seen last.
+    // The filter also applies to stored events, and after any event number.
     let all = session.events().await;
     let last = all.len().to_string();
     let one = format!("{path}?types=session.status_idle,unheard.of&after=2");
@@ -307,7 +312,7 @@ async fn a_reader_gets_only_the_types_that_it_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_stalls_holds_nobody_up() {
+async fn a_stalled_reader_does_not_delay_a_run() {
     let long = "a long line of words ".repeat(100_000);
     let script = replies(&[
         calls("get_time", json!({})),
@@ -316,7 +321,7 @@ async fn a_reader_that_stalls_holds_nobody_up() {
     ]);
     let app = TestApp::start(script).await;
     let session = app.session().await;
-    // It asks, and never reads more than the head.
+    // The reader opens a stream and reads only the head.
     let head = format!("GET {} HTTP/1.1", session.path("/events/stream"));
     let stalled = RawStream::open(app.address, &head, "").await;
     let started = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! Streams in the form of JSON lines: the same events as in frames, one a line.
+//! Streams as JSON lines: the same events as server-sent events, one per line.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::support::{RawStream, Session, Setup, TestApp, calls, problem, replies, says};
 
-const KIND: &str = "application/jsonl";
+const JSON_LINES: &str = "application/jsonl";
 
-/// The lines of a stream that ends. Every one has to be JSON.
+/// Returns the lines of a finite stream. Each one must be JSON.
 async fn lines(response: Response) -> Vec<Value> {
     assert_eq!(response.status(), 200);
-    assert_eq!(response.headers()["content-type"], KIND);
+    assert_eq!(response.headers()["content-type"], JSON_LINES);
     assert_eq!(response.headers()["cache-control"], "no-cache, no-transform");
     assert_eq!(response.headers()["x-accel-buffering"], "no");
     parsed(&response.text().await.unwrap())
@@ -24,20 +24,21 @@ fn parsed(text: &str) -> Vec<Value> {
     text.lines().map(parsed).collect()
 }
 
-/// Those that have a number.
+/// Returns the lines with an event number.
 fn numbered(lines: &[Value]) -> Vec<Value> {
     lines.iter().filter(|line| line["seq"].is_i64()).cloned().collect()
 }
 
 async fn get(session: &Session<'_>, path: &str) -> Response {
-    session.app.get(path).header("accept", KIND).send().await.unwrap()
+    session.app.get(path).header("accept", JSON_LINES).send().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_post_is_answered_with_the_events_of_its_run_one_a_line() {
+async fn a_message_is_answered_with_the_events_of_its_run_one_per_line() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("It\nis noon.")])).await;
     let session = app.session().await;
-    let post = session.message(&json!({ "content": "What time is it?" })).header("accept", KIND);
+    let post =
+        session.message(&json!({ "content": "What time is it?" })).header("accept", JSON_LINES);
     let response = post.send().await.unwrap();
     let run_path = response.headers()["content-location"].to_str().unwrap().to_owned();
     let all = lines(response).await;
@@ -45,7 +46,7 @@ async fn a_post_is_answered_with_the_events_of_its_run_one_a_line() {
     assert_eq!(numbered(&all), events);
     assert!(all.iter().any(|line| line["type"] == "event_delta"), "{all:#?}");
 
-    // The same as in frames, which come from the database now: without previews.
+    // The same as server-sent events, which now come from the database, without previews.
     let path = format!("{run_path}/stream");
     let frames = session.open(&path, None).await.rest().await;
     let frames: Vec<Value> = frames.into_iter().map(|frame| frame.data).collect();
@@ -53,14 +54,14 @@ async fn a_post_is_answered_with_the_events_of_its_run_one_a_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_of_lines_goes_on_where_it_was() {
+async fn a_reader_of_lines_resumes_after_its_last_event() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let run = session.ask("Hi").await;
     let all = session.events().await;
     let path = session.run_stream(&run);
     assert_eq!(lines(get(&session, &format!("{path}?after=3")).await).await, all[3..]);
-    let named = app.get(&format!("{path}?after=1")).header("accept", KIND);
+    let named = app.get(&format!("{path}?after=1")).header("accept", JSON_LINES);
     let named = named.header("last-event-id", "4").send().await.unwrap();
     assert_eq!(lines(named).await, all[4..]);
     let nothing_new = get(&session, &format!("{path}?after={}", all.len())).await;
@@ -68,11 +69,11 @@ async fn a_reader_of_lines_goes_on_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_post_with_nothing_new_has_no_line() {
+async fn a_repeated_message_without_new_events_has_no_line() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let post = || {
-        let post = session.message(&json!({ "content": "Hi" })).header("accept", KIND);
+        let post = session.message(&json!({ "content": "Hi" })).header("accept", JSON_LINES);
         post.header("idempotency-key", "k")
     };
     let all = lines(post().send().await.unwrap()).await;
@@ -88,12 +89,12 @@ async fn silence_is_filled_with_spaces_that_belong_to_the_next_line() {
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
     let session = app.session().await;
     let path = session.path("/events/stream");
-    let head = format!("GET {path} HTTP/1.1\r\naccept: {KIND}");
+    let head = format!("GET {path} HTTP/1.1\r\naccept: {JSON_LINES}");
     let mut stream = RawStream::open(app.address, &head, "").await;
     stream.read_until(" ", 3).await;
     assert!(stream.body.chars().all(|letter| letter == ' '), "{:?}", stream.body);
     session.ask("Hi").await;
-    // What ends the run's line, and silence again.
+    // The last line of the run, and a keep-alive space.
     stream.read_until("\"end_turn\"}}\n ", 1).await;
     let whole = stream.body.trim_end_matches(' ').to_owned();
     drop(stream);
@@ -101,7 +102,7 @@ async fn silence_is_filled_with_spaces_that_belong_to_the_next_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_older_name_of_the_form_is_known_as_well() {
+async fn the_older_media_type_of_json_lines_is_accepted() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let run = session.ask("Hi").await;
@@ -112,7 +113,7 @@ async fn the_older_name_of_the_form_is_known_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_form_that_no_stream_has_is_refused() {
+async fn an_unsupported_media_type_is_refused() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let run = session.ask("Hi").await;
@@ -125,18 +126,18 @@ async fn a_form_that_no_stream_has_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_break_off_when_the_service_stops() {
+async fn the_lines_are_aborted_when_the_service_stops() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let mut response = get(&session, &session.path("/events/stream")).await;
     assert_eq!(response.chunk().await.unwrap().unwrap(), " ");
     app.stop_unchecked().await;
-    let torn = loop {
+    let was_aborted = loop {
         match response.chunk().await {
             Ok(Some(_)) => {}
             Ok(None) => break false,
             Err(_) => break true,
         }
     };
-    assert!(torn, "the stream ended as if it were complete");
+    assert!(was_aborted, "the stream ended as if it were complete");
 }

@@ -1,10 +1,10 @@
 //! Event streams, and the clients that read them.
 
+mod abusive_clients;
 mod events;
 mod json_lines;
 mod permits;
 mod probe;
-mod rude_clients;
 mod slow_clients;
 mod stalled_readers;
 mod tickets;

@@ -1,4 +1,4 @@
-//! Clients that take their time: each is closed when it has had enough, and others notice nothing.
+//! Slow clients: their connections are closed at a time limit, and other clients are not delayed.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,49 +15,54 @@ use twostep::http::Timeouts;
 
 use crate::support::{EventStream, RawStream, Setup, TestApp, fill_with_events, replies, says};
 
-/// What the service grants in these tests.
+/// The time limits of the service in these tests.
 const TIMEOUTS: Timeouts = Timeouts {
     head: Duration::from_secs(1),
     body: Duration::from_millis(1500),
     idle: Duration::from_secs(2),
     write: Duration::from_secs(1),
 };
-/// What a busy machine and a farewell may add.
-const SLACK: Duration = Duration::from_secs(8);
+/// A reserve for a busy machine and for closing the connection.
+const RESERVE: Duration = Duration::from_secs(8);
 
 fn setup() -> Setup {
     Setup { timeouts: TIMEOUTS, ..Setup::default() }
 }
 
-/// A way to be slow.
+/// The behaviour of a slow client.
 #[derive(Debug, Clone, Copy)]
-struct Kind {
-    /// What is sent at once.
+struct SlowClient {
+    /// The bytes that are sent once.
     first: &'static str,
-    /// What is sent again and again.
+    /// The bytes that are sent repeatedly.
     drip: Option<&'static [u8]>,
-    /// How long the service bears it.
+    /// The time limit that applies.
     limit: Duration,
-    /// The last status that it answers with.
+    /// The status of the response, if any.
     status: Option<&'static str>,
 }
 
-const HALF_A_BODY: &str = "POST /v1/sessions HTTP/1.1\r\nhost: x\r\n\
+const INCOMPLETE_BODY: &str = "POST /v1/sessions HTTP/1.1\r\nhost: x\r\n\
     content-type: application/json\r\ncontent-length: 1000\r\n\r\n{\"title\":";
 
-const KINDS: [Kind; 7] = [
-    Kind { first: "", drip: None, limit: TIMEOUTS.head, status: None },
-    Kind { first: "PRI * HTTP/2.0\r\n", drip: None, limit: TIMEOUTS.head, status: None },
-    Kind {
+const SLOW_CLIENTS: [SlowClient; 7] = [
+    SlowClient { first: "", drip: None, limit: TIMEOUTS.head, status: None },
+    SlowClient { first: "PRI * HTTP/2.0\r\n", drip: None, limit: TIMEOUTS.head, status: None },
+    SlowClient {
         first: "GET /healthz HTTP/1.1\r\nhost: x\r\n",
         drip: None,
         limit: TIMEOUTS.head,
         status: None,
     },
-    Kind { first: "GET /", drip: Some(b"a"), limit: TIMEOUTS.head, status: None },
-    Kind { first: HALF_A_BODY, drip: None, limit: TIMEOUTS.body, status: Some("408") },
-    Kind { first: HALF_A_BODY, drip: Some(b" "), limit: TIMEOUTS.body, status: Some("408") },
-    Kind {
+    SlowClient { first: "GET /", drip: Some(b"a"), limit: TIMEOUTS.head, status: None },
+    SlowClient { first: INCOMPLETE_BODY, drip: None, limit: TIMEOUTS.body, status: Some("408") },
+    SlowClient {
+        first: INCOMPLETE_BODY,
+        drip: Some(b" "),
+        limit: TIMEOUTS.body,
+        status: Some("408"),
+    },
+    SlowClient {
         first: "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
         drip: None,
         limit: TIMEOUTS.idle,
@@ -65,15 +70,19 @@ const KINDS: [Kind; 7] = [
     },
 ];
 
-/// Is slow until the service closes the connection: what it answered, and when it closed.
-async fn be_slow(address: SocketAddr, kind: Kind) -> (Kind, String, Duration) {
+/// Runs a slow client until the service closes the connection. Returns the response and the
+/// duration.
+async fn run_slow_client(
+    address: SocketAddr,
+    client: SlowClient,
+) -> (SlowClient, String, Duration) {
     let started = Instant::now();
     let mut socket = TcpStream::connect(address).await.unwrap();
-    socket.write_all(kind.first.as_bytes()).await.unwrap();
+    socket.write_all(client.first.as_bytes()).await.unwrap();
     let (mut reader, mut writer) = socket.split();
     let drips = async {
         let mut every = interval(Duration::from_millis(100));
-        while let Some(drip) = kind.drip {
+        while let Some(drip) = client.drip {
             every.tick().await;
             // The service may have closed.
             let _ = writer.write_all(drip).await;
@@ -82,17 +91,17 @@ async fn be_slow(address: SocketAddr, kind: Kind) -> (Kind, String, Duration) {
     };
     let mut answer = Vec::new();
     tokio::select! {
-        // One that closes before it has read everything may reset the connection.
-        read = timeout(kind.limit + SLACK, reader.read_to_end(&mut answer)) => {
-            let _ = read.unwrap_or_else(|_| panic!("{kind:?} is still connected"));
+        // A service that closes before it has read everything may reset the connection.
+        read = timeout(client.limit + RESERVE, reader.read_to_end(&mut answer)) => {
+            let _ = read.unwrap_or_else(|_| panic!("{client:?} is still connected"));
         }
         () = drips => {}
     }
-    (kind, String::from_utf8(answer).unwrap(), started.elapsed())
+    (client, String::from_utf8(answer).unwrap(), started.elapsed())
 }
 
-/// Asks all the time, and says how long answers took.
-async fn be_well_behaved(url: String, until: CancellationToken) -> Vec<Duration> {
+/// Sends requests until `until` is cancelled. Returns the sorted response times.
+async fn response_times(url: String, until: CancellationToken) -> Vec<Duration> {
     let client = Client::builder().no_proxy().build().unwrap();
     let mut times = Vec::new();
     let mut every = interval(Duration::from_millis(10));
@@ -108,30 +117,30 @@ async fn be_well_behaved(url: String, until: CancellationToken) -> Vec<Duration>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_clients_are_closed_in_time_and_others_are_served_meanwhile() {
+async fn slow_clients_are_disconnected_in_time_and_others_are_served_meanwhile() {
     const OF_EACH: usize = 30;
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let url = app.url(&app.session().await.path(""));
     let until = CancellationToken::new();
-    let other = tokio::spawn(be_well_behaved(url, until.clone()));
-    let kinds = KINDS.iter().cycle().take(KINDS.len() * OF_EACH);
-    let slow = join_all(kinds.map(|kind| tokio::spawn(be_slow(app.address, *kind))));
-    for ended in slow.await {
-        let (kind, answer, time) = ended.unwrap();
+    let other = tokio::spawn(response_times(url, until.clone()));
+    let clients = SLOW_CLIENTS.iter().cycle().take(SLOW_CLIENTS.len() * OF_EACH);
+    let slow = join_all(clients.map(|client| tokio::spawn(run_slow_client(app.address, *client))));
+    for finished in slow.await {
+        let (client, answer, time) = finished.unwrap();
         let status = answer.split(' ').nth(1);
-        assert_eq!(status, kind.status, "{kind:?}: {answer}");
-        assert!(time >= kind.limit, "{kind:?} was closed after {time:?}");
+        assert_eq!(status, client.status, "{client:?}: {answer}");
+        assert!(time >= client.limit, "{client:?} was closed after {time:?}");
     }
     until.cancel();
     let times = other.await.unwrap();
     let p99 = times[times.len() * 99 / 100];
-    eprintln!("{} requests beside slow clients, p99 {p99:?}", times.len());
+    eprintln!("{} requests next to slow clients, p99 {p99:?}", times.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_does_not_come_is_answered_with_a_problem() {
+async fn an_incomplete_body_is_answered_with_a_problem() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
-    let (_, answer, _) = be_slow(app.address, KINDS[4]).await;
+    let (_, answer, _) = run_slow_client(app.address, SLOW_CLIENTS[4]).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let head = head.to_ascii_lowercase();
     assert!(head.contains("connection: close") && head.contains("application/problem+json"));
@@ -149,7 +158,7 @@ async fn a_body_that_does_not_come_is_answered_with_a_problem() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_is_used_stays() {
+async fn a_connection_in_use_stays_open() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let mut socket = TcpStream::connect(app.address).await.unwrap();
     let mut answer = [0; 4096];
@@ -157,7 +166,7 @@ async fn a_connection_that_is_used_stays() {
         socket.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         let read = socket.read(&mut answer).await.unwrap();
         assert!(answer[..read].ends_with(b"{\"status\":\"ok\"}"));
-        // Longer than a head may take, and shorter than the connection may be idle.
+        // Longer than the limit of a head, and shorter than that of an idle connection.
         tokio::time::sleep(TIMEOUTS.idle * 3 / 4).await;
     }
 }
@@ -173,7 +182,7 @@ async fn a_quiet_stream_is_not_a_slow_client() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_does_not_read_is_cut() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let session = app.session().await;
     fill_with_events(&app.database, &session.id, 10_000).await;
@@ -182,12 +191,12 @@ async fn a_client_that_does_not_read_is_cut() {
     let mut stalled = stalled.connect(app.address).await.unwrap();
     let head = format!("GET {} HTTP/1.1\r\nhost: x\r\n\r\n", session.path("/events/stream"));
     stalled.write_all(head.as_bytes()).await.unwrap();
-    let cut = timeout(TIMEOUTS.write + SLACK, stalled.ready(Interest::ERROR)).await;
-    assert!(cut.expect("it was not cut").unwrap().is_error());
+    let closed = timeout(TIMEOUTS.write + RESERVE, stalled.ready(Interest::ERROR)).await;
+    assert!(closed.expect("the connection was not closed").unwrap().is_error());
     let mut read = Vec::new();
     assert!(stalled.read_to_end(&mut read).await.is_err());
     assert_eq!(session.ask("Are you there?").await["output_text"], "Yes.");
-    // Its past is made up, and would not stand a check.
+    // The inserted events are not valid, so the invariants are not checked.
     app.stop_unchecked().await;
 }
 
@@ -196,7 +205,7 @@ fn http2() -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http2_is_spoken_with_those_who_know_it() {
+async fn a_client_can_use_http2() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let session = app.session().await;
     let client = http2();
@@ -209,7 +218,7 @@ async fn http2_is_spoken_with_those_who_know_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_does_not_come_over_http2_spoils_nothing_for_others() {
+async fn an_incomplete_body_over_http2_does_not_affect_other_streams() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let client = http2();
     let half = futures::StreamExt::chain(
@@ -220,7 +229,7 @@ async fn a_body_that_does_not_come_over_http2_spoils_nothing_for_others() {
     let slow = tokio::spawn(post.body(Body::wrap_stream(half)).send());
     let fast = client.get(app.url("/healthz")).send().await.unwrap();
     assert_eq!((fast.version(), fast.status()), (Version::HTTP_2, StatusCode::OK));
-    let slow = timeout(TIMEOUTS.body + SLACK, slow).await.expect("there was no answer");
+    let slow = timeout(TIMEOUTS.body + RESERVE, slow).await.expect("there was no response");
     let slow = slow.unwrap().unwrap();
     assert_eq!((slow.version(), slow.status()), (Version::HTTP_2, StatusCode::REQUEST_TIMEOUT));
     let fast = client.get(app.url("/healthz")).send().await.unwrap();
@@ -228,7 +237,7 @@ async fn a_body_that_does_not_come_over_http2_spoils_nothing_for_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_does_not_read_one_of_its_http2_streams_loses_that_one() {
+async fn an_http2_stream_that_is_not_read_is_reset_without_affecting_others() {
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup()).await;
     let session = app.session().await;
     fill_with_events(&app.database, &session.id, 10_000).await;
@@ -245,14 +254,14 @@ async fn a_client_that_does_not_read_one_of_its_http2_streams_loses_that_one() {
         while unread.chunk().await?.is_some() {}
         Ok::<_, reqwest::Error>(())
     };
-    assert!(timeout(SLACK, rest).await.expect("it was not cut").is_err());
+    assert!(timeout(RESERVE, rest).await.expect("the stream was not closed").is_err());
     while read.next().await.unwrap().id != Some(10_000) {}
-    // Its past is made up, and would not stand a check.
+    // The inserted events are not valid, so the invariants are not checked.
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_stops_waits_for_no_slow_client() {
+async fn a_service_that_stops_does_not_wait_for_slow_clients() {
     let patient = Timeouts::default();
     let setup = Setup { timeouts: patient, ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
@@ -262,12 +271,12 @@ async fn a_service_that_stops_waits_for_no_slow_client() {
     let unread = RawStream::open(app.address, &head, "").await;
     drop(session);
     let mut slow = Vec::new();
-    for kind in KINDS {
+    for client in SLOW_CLIENTS {
         let mut socket = TcpStream::connect(app.address).await.unwrap();
-        socket.write_all(kind.first.as_bytes()).await.unwrap();
+        socket.write_all(client.first.as_bytes()).await.unwrap();
         slow.push(socket);
     }
-    // Answered, and so all of them are known to the service.
+    // The last one has a response, so the service has accepted all connections.
     slow.last_mut().unwrap().readable().await.unwrap();
     let started = Instant::now();
     app.stop_unchecked().await;

@@ -1,4 +1,5 @@
-//! Readers that never read cost the program next to nothing.
+//! Clients that open streams and do not read cost the service little memory and do not delay
+//! others.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ async fn new_session(client: &Client, url: &str) -> String {
     session.json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned()
 }
 
-/// One run, and how long it took.
+/// Executes a run and returns its duration.
 async fn ask(client: &Client, url: &str, session: &str) -> Duration {
     let started = Instant::now();
     let path = format!("{url}/v1/sessions/{session}/messages");
@@ -40,19 +41,19 @@ async fn ask(client: &Client, url: &str, session: &str) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_that_stall_cost_little_memory_and_hold_up_nobody() {
+async fn stalled_readers_cost_little_memory_and_delay_no_run() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let database = database().await;
     let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0"]);
     command.env("DATABASE_URL", database.url());
     let program = Program::serve(command).await;
     let client = Client::builder().no_proxy().build().unwrap();
-    let [full, side] =
+    let [full, other] =
         [new_session(&client, &program.url).await, new_session(&client, &program.url).await];
     fill_with_events(&database, &full, EVENTS).await;
-    // What a working service needs anyway is there before it is measured.
+    // Warm up, so that the measurement excludes memory that the service needs in any case.
     for _ in 0..20 {
-        ask(&client, &program.url, &side).await;
+        ask(&client, &program.url, &other).await;
     }
     let before = program.resident_kib();
 
@@ -66,11 +67,11 @@ async fn readers_that_stall_cost_little_memory_and_hold_up_nobody() {
     let mut peak = 0;
     let mut slowest = Duration::ZERO;
     for _ in 0..40 {
-        slowest = slowest.max(ask(&client, &program.url, &side).await);
+        slowest = slowest.max(ask(&client, &program.url, &other).await);
         peak = peak.max(program.resident_kib());
     }
     let growth = peak.saturating_sub(before);
-    eprintln!("{READERS} stalled readers: {growth} KiB more; slowest run beside them {slowest:?}");
+    eprintln!("{READERS} stalled readers: {growth} KiB more; slowest run meanwhile {slowest:?}");
     assert!(growth < MAX_GROWTH, "{growth} KiB more");
     assert!(slowest < machine::scaled(Duration::from_secs(5)), "{slowest:?}");
     drop(readers);

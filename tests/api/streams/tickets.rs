@@ -1,4 +1,4 @@
-//! Tickets: streams for browsers, whose `EventSource` sends no key.
+//! Tickets open streams for browsers, because `EventSource` cannot send a key.
 
 use std::time::Duration;
 
@@ -28,26 +28,26 @@ async fn stream_url(session: &Session<'_>) -> String {
     ticket(session).await["stream_url"].as_str().unwrap().to_owned()
 }
 
-/// A request that gives no key.
+/// Returns a request without a key.
 fn without_key(app: &TestApp, path: &str) -> RequestBuilder {
     app.get_as(None, path)
 }
 
-async fn refused(request: RequestBuilder) {
+async fn assert_refused(request: RequestBuilder) {
     problem(request.send().await.unwrap(), 401, "unauthenticated").await;
 }
 
-async fn tickets(app: &TestApp) -> i64 {
+async fn count_tickets(app: &TestApp) -> i64 {
     let count = sqlx::query_scalar("SELECT count(*) FROM stream_tickets");
     count.fetch_one(&app.database.pool(1)).await.unwrap()
 }
 
-async fn set(app: &TestApp, change: &'static str) {
+async fn execute(app: &TestApp, change: &'static str) {
     sqlx::query(change).execute(&app.database.pool(1)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_opens_one_stream_in_place_of_a_key() {
+async fn a_ticket_opens_one_stream_instead_of_a_key() {
     let app = start().await;
     let session = app.session().await;
     session.ask("Hi").await;
@@ -70,13 +70,13 @@ async fn a_ticket_opens_one_stream_in_place_of_a_key() {
     let stream = without_key(&app, &format!("{path}&after=2&deltas=false")).send().await.unwrap();
     let mut stream = EventStream::new(stream);
     assert_eq!(stream.next().await.unwrap().id, Some(3));
-    // A browser that comes back by itself is told that it is over.
-    refused(without_key(&app, &path).header("last-event-id", "3")).await;
+    // The automatic reconnect of a browser is refused.
+    assert_refused(without_key(&app, &path).header("last-event-id", "3")).await;
     stream.until("session.status_idle").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_opens_the_stream_of_a_run_as_well() {
+async fn a_ticket_opens_the_stream_of_a_run() {
     let app = start().await;
     let session = app.session().await;
     let run = session.ask("Hi").await;
@@ -89,7 +89,7 @@ async fn a_ticket_opens_the_stream_of_a_run_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_opens_nothing_but_the_streams_of_its_session() {
+async fn a_ticket_opens_only_streams_of_its_session() {
     let app = start().await;
     let (session, other) = (app.session().await, app.session().await);
     let text = ticket(&session).await["ticket"].as_str().unwrap().to_owned();
@@ -101,27 +101,27 @@ async fn a_ticket_opens_nothing_but_the_streams_of_its_session() {
         "/v1/sessions".to_owned(),
         "/v1/sessions/ses_0/events/stream".to_owned(),
     ] {
-        refused(without_key(&app, &format!("{path}?ticket={text}"))).await;
+        assert_refused(without_key(&app, &format!("{path}?ticket={text}"))).await;
     }
     let post = reqwest::Method::POST;
     let url = app.url(&session.path(&format!("/cancel?ticket={text}")));
-    refused(client_with(None).request(post, url)).await;
+    assert_refused(client_with(None).request(post, url)).await;
     let stream = session.path(&format!("/events/stream?ticket={text}"));
-    refused(without_key(&app, &format!("{stream}0"))).await;
-    // None of that has used it up.
+    assert_refused(without_key(&app, &format!("{stream}0"))).await;
+    // The ticket is still valid.
     assert_eq!(without_key(&app, &stream).send().await.unwrap().status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_who_come_with_one_ticket_one_is_let_in_at_whichever_process() {
+async fn one_of_many_requests_with_a_ticket_succeeds_across_all_processes() {
     let app = start().await;
     let other = app.second_service(keys_needed()).await;
     let session = app.session().await;
     let path = stream_url(&session).await;
-    let there = other.get(&path).build().unwrap().url().clone();
+    let other_url = other.get(&path).build().unwrap().url().clone();
     let stranger = client_with(None);
     let requests = (0..8).map(|number| {
-        let url = if number % 2 == 0 { there.to_string() } else { app.url(&path) };
+        let url = if number % 2 == 0 { other_url.to_string() } else { app.url(&path) };
         stranger.get(url).send()
     });
     let answers: Vec<Response> = join_all(requests).await.into_iter().map(Result::unwrap).collect();
@@ -133,32 +133,32 @@ async fn of_many_who_come_with_one_ticket_one_is_let_in_at_whichever_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_that_nobody_used_in_time_opens_nothing_and_is_swept() {
+async fn an_expired_ticket_opens_nothing_and_is_deleted() {
     let app = start().await;
     let session = app.session().await;
     let path = stream_url(&session).await;
-    set(&app, "UPDATE stream_tickets SET expires_at = now()").await;
-    refused(without_key(&app, &path)).await;
-    assert_eq!(tickets(&app).await, 1);
+    execute(&app, "UPDATE stream_tickets SET expires_at = now()").await;
+    assert_refused(without_key(&app, &path)).await;
+    assert_eq!(count_tickets(&app).await, 1);
     let next = stream_url(&session).await;
-    assert_eq!(tickets(&app).await, 1);
+    assert_eq!(count_tickets(&app).await, 1);
     assert_eq!(without_key(&app, &next).send().await.unwrap().status(), 200);
-    assert_eq!(tickets(&app).await, 0);
+    assert_eq!(count_tickets(&app).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_deleted_takes_its_tickets_with_it() {
+async fn the_tickets_of_a_deleted_session_are_deleted() {
     let app = start().await;
     let session = app.session().await;
     let path = stream_url(&session).await;
     let deleted = app.client.delete(app.url(&session.path(""))).send().await.unwrap();
     assert_eq!(deleted.status(), 204);
-    assert_eq!(tickets(&app).await, 0);
-    refused(without_key(&app, &path)).await;
+    assert_eq!(count_tickets(&app).await, 0);
+    assert_refused(without_key(&app, &path)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_key_is_that_of_its_tickets_and_their_streams() {
+async fn revoking_a_key_ends_its_tickets_and_their_streams() {
     let app = start().await;
     let session = app.session().await;
     let key = app.database.key(TenantId::DEFAULT, Scope::Read).await;
@@ -179,18 +179,18 @@ async fn the_end_of_a_key_is_that_of_its_tickets_and_their_streams() {
     command.env("DATABASE_URL", app.database.url());
     let (status, _, stderr) = outcome(command).await;
     assert_eq!(status, Some(0), "{stderr}");
-    let torn = async {
-        // A space is a sign of life.
+    let aborted = async {
+        // A space is a keep-alive.
         while let Ok(chunk) = stream.chunk().await {
             assert!(chunk.is_some(), "the stream ended as if it were complete");
         }
     };
-    timeout(Duration::from_secs(5), torn).await.expect("the stream is still there");
-    refused(without_key(&app, &paths[1])).await;
+    timeout(Duration::from_secs(5), aborted).await.expect("the stream is still open");
+    assert_refused(without_key(&app, &paths[1])).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_open_makes_tickets_and_needs_none() {
+async fn an_open_service_creates_tickets_and_requires_none() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let id = session.id.clone();
@@ -198,20 +198,20 @@ async fn a_service_that_is_open_makes_tickets_and_needs_none() {
     for _ in 0..2 {
         assert_eq!(app.get(&path).send().await.unwrap().status(), 200);
     }
-    // Such a ticket is nobody's when keys are asked for.
+    // Such a ticket has no key, so a service that requires keys refuses it.
     let app = app.restarted_with(replies(&[says("Hello.")]), keys_needed()).await;
     assert_eq!(app.existing_session(&id).path("/events/stream"), path.split('?').next().unwrap());
-    refused(without_key(&app, &path)).await;
+    assert_refused(without_key(&app, &path)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_is_in_no_log_and_no_error_and_no_figure() {
+async fn a_ticket_is_in_no_log_no_error_and_no_metric() {
     let database = database().await;
     let key: ApiKey = database.key(TenantId::DEFAULT, Scope::Write).await;
     let folder = data_dir();
     let log = folder.path().join("log");
-    let everything = ["serve", "--offline", "--bind", "127.0.0.1:0", "--log", "trace"];
-    let mut command = binary_logging_to(&log, &everything);
+    let arguments = ["serve", "--offline", "--bind", "127.0.0.1:0", "--log", "trace"];
+    let mut command = binary_logging_to(&log, &arguments);
     command.env("DATABASE_URL", database.url()).env("TWOSTEP_AUTH", "keys");
     let program = Program::serve(command).await;
     let (holder, stranger) = (client_with(Some(&key)), client_with(None));
@@ -222,26 +222,26 @@ async fn a_ticket_is_in_no_log_and_no_error_and_no_figure() {
     let made: Value = made.json().await.unwrap();
     let text = made["ticket"].as_str().unwrap();
 
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     for (query, status) in [
         (format!("after=nonsense&ticket={text}"), 400),
         (format!("ticket={text}"), 401),
         (format!("ticket={text}&ticket={text}"), 401),
         (format!("tickets={text}"), 401),
     ] {
-        let asked = stranger.get(format!("{path}/events/stream?{query}")).send().await.unwrap();
-        assert_eq!(asked.status(), status, "{query}");
-        said.push(format!("{:?}", asked.headers()));
-        said.push(asked.text().await.unwrap());
+        let response = stranger.get(format!("{path}/events/stream?{query}")).send().await.unwrap();
+        assert_eq!(response.status(), status, "{query}");
+        output.push(format!("{:?}", response.headers()));
+        output.push(response.text().await.unwrap());
     }
     let twice = holder.get(format!("{path}/events/stream?ticket={text}&ticket={text}"));
-    said.push(format!("{:?}", twice.send().await.unwrap().headers()));
-    let figures = stranger.get(format!("{}/metrics", program.url)).send().await.unwrap();
-    said.push(figures.text().await.unwrap());
+    output.push(format!("{:?}", twice.send().await.unwrap().headers()));
+    let metrics = stranger.get(format!("{}/metrics", program.url)).send().await.unwrap();
+    output.push(metrics.text().await.unwrap());
     program.terminate().await;
     let log = std::fs::read_to_string(&log).unwrap();
-    assert!(log.contains("/events/stream"), "the log tells of no stream");
+    assert!(log.contains("/events/stream"), "the log has no request for the stream");
     let secret = text.strip_prefix("tst_").unwrap();
-    assert!(!said.concat().contains(secret), "{said:#?}");
+    assert!(!output.concat().contains(secret), "{output:#?}");
     assert!(!log.contains(secret), "the log has the ticket");
 }

@@ -1,4 +1,4 @@
-//! Lists of events of some types.
+//! Lists of events, filtered by type.
 
 use serde_json::{Value, json};
 
@@ -6,15 +6,15 @@ use crate::support::{
     Session, TestApp, assert_refused, calls, fill_with_events, problem, refusal, replies, says,
 };
 
-/// Events that a page looks at.
-const LOOKS_AT: i64 = 5000;
+/// Maximum number of events that a page examines.
+const EXAMINED: i64 = 5000;
 
-/// All pages of a list: their items, and whether each was said to be followed by more.
+/// Returns all pages of a list: their items and `has_more`.
 async fn pages(session: &Session<'_>, query: &str) -> Vec<(Vec<Value>, bool)> {
     let mut pages = Vec::new();
     let mut cursor = String::new();
     loop {
-        assert!(pages.len() < 100, "{query}: the pages have no end");
+        assert!(pages.len() < 100, "{query}: there are too many pages");
         let path = session.path(&format!("/events?{query}{cursor}"));
         let response = session.app.get(&path).send().await.unwrap();
         assert_eq!(response.status(), 200, "{path}");
@@ -34,7 +34,7 @@ fn of_types(events: &[Value], types: &[&str]) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_are_full_of_the_types_that_are_named() {
+async fn filtered_pages_are_full() {
     let app = TestApp::start(replies(&[calls("get_time", json!({})), says("Noon.")])).await;
     let session = app.session().await;
     for text in ["One", "Two", "Three"] {
@@ -60,12 +60,12 @@ async fn pages_are_full_of_the_types_that_are_named() {
             assert_eq!(data, expected, "{query} {order}");
         }
     }
-    // Where none is named all are meant.
+    // An empty list of types means all types.
     assert_eq!(pages(&session, "types=&limit=200").await, [(all, false)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_type_that_no_event_has_is_named_and_refused() {
+async fn an_unknown_event_type_is_refused_by_name() {
     let app = TestApp::start(replies(&[says("Yes.")])).await;
     let session = app.session().await;
     for (query, odd) in [
@@ -83,12 +83,12 @@ async fn a_type_that_no_event_has_is_named_and_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_looks_at_so_many_events_and_says_from_where_to_look_on() {
+async fn a_page_examines_a_limited_number_of_events_and_returns_a_cursor() {
     let app = TestApp::start(json!({})).await;
     let session = app.session().await;
-    fill_with_events(&app.database, &session.id, 2 * LOOKS_AT + 2).await;
+    fill_with_events(&app.database, &session.id, 2 * EXAMINED + 2).await;
     let pool = app.database.pool(1);
-    for rare in [1, LOOKS_AT + 1, 2 * LOOKS_AT + 2] {
+    for rare in [1, EXAMINED + 1, 2 * EXAMINED + 2] {
         let update = r#"UPDATE events SET type = 'user.interrupt', body = '{"type":"user.interrupt"}'
              WHERE seq = $1"#;
         sqlx::query(update).bind(rare).execute(&pool).await.unwrap();
@@ -98,37 +98,37 @@ async fn a_page_looks_at_so_many_events_and_says_from_where_to_look_on() {
             |data: Vec<Value>| data.iter().map(|event| event["seq"].as_i64().unwrap()).collect();
         pages.into_iter().map(|(data, has_more)| (of(data), has_more)).collect()
     };
-    let rare = [1, LOOKS_AT + 1, 2 * LOOKS_AT + 2];
+    let rare = [1, EXAMINED + 1, 2 * EXAMINED + 2];
     let up = seqs(pages(&session, "types=user.interrupt").await);
     let expected = [(vec![rare[0]], true), (vec![rare[1]], true), (vec![rare[2]], false)];
     assert_eq!(up, expected);
     let down = seqs(pages(&session, "types=user.interrupt&order=desc").await);
     let expected = [(vec![rare[2]], true), (vec![rare[1]], true), (vec![rare[0]], false)];
     assert_eq!(down, expected);
-    // A page that finds nothing leads on, and back.
+    // An empty page has cursors in both directions.
     let none = seqs(pages(&session, "types=session.error").await);
     assert_eq!(none, [(vec![], true), (vec![], true), (vec![], false)]);
-    let path = session.path(&format!("/events?types=user.interrupt&after={}", LOOKS_AT + 1));
+    let path = session.path(&format!("/events?types=user.interrupt&after={}", EXAMINED + 1));
     let empty: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
-    let far = (2 * LOOKS_AT + 1).to_string();
+    let far = (2 * EXAMINED + 1).to_string();
     let expected = json!({ "data": [], "has_more": true, "next_cursor": far, "prev_cursor": far });
     assert_eq!(empty, expected);
     let back = session.path(&format!("/events?types=user.interrupt&before={far}"));
     let back: Value = app.get(&back).send().await.unwrap().json().await.unwrap();
-    assert_eq!((&back["data"][0]["seq"], &back["has_more"]), (&json!(LOOKS_AT + 1), &json!(true)));
+    assert_eq!((&back["data"][0]["seq"], &back["has_more"]), (&json!(EXAMINED + 1), &json!(true)));
     app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn types_of_a_stream_may_stand_there_several_times() {
+async fn types_of_a_stream_can_be_given_several_times() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "Hello" })).await;
     session.settled(&run).await;
     let all = session.events().await;
     let wanted = of_types(&all, &["user.message", "session.status_idle"]);
-    // A run's stream, whose end does not hang on what is shown of it, from the event that was seen
-    // last on, whichever type that one had.
+    // The stream of a run ends even if its last event is filtered out, and resumes after an event
+    // of any type.
     for (last, expected) in [(0, &wanted[..]), (1, &wanted[1..]), (3, &wanted[1..])] {
         let path = session.run_stream(&run);
         let path = format!("{path}?types=user.message&types=session.status_idle");
@@ -145,7 +145,7 @@ async fn types_of_a_stream_may_stand_there_several_times() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_document_lists_the_types_that_events_have() {
+async fn the_document_lists_all_event_types() {
     let document = serde_json::to_value(twostep::http::document()).unwrap();
     let parameters = &document["paths"]["/v1/sessions/{session_id}/events"]["get"]["parameters"];
     let types = parameters.as_array().unwrap().iter().find(|it| it["name"] == "types").unwrap();

@@ -1,4 +1,5 @@
-//! HTTP/1.1 that two readers could take for two different things.
+//! HTTP/1.1 requests that two servers could interpret differently (request smuggling), and requests
+//! that are too large.
 
 use std::net::SocketAddr;
 
@@ -6,27 +7,27 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{PATIENCE, app, sessions};
+use super::{CLOSED_WITHIN, app, count_sessions};
 
-/// A request that somebody before the service may have taken for a part of another one's body.
+/// A request that a proxy may have interpreted as a part of the body of another request.
 const SMUGGLED: &str = "POST /v1/sessions HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n";
 
-/// The statuses of all answers up to the close.
+/// Sends bytes and returns the statuses of all responses until the connection is closed.
 async fn statuses(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
     let mut socket = TcpStream::connect(address).await.unwrap();
     let (mut reader, mut writer) = socket.split();
     let mut answers = Vec::new();
-    let sent = async {
+    let sending = async {
         // The service may close before it has read everything.
         let _ = writer.write_all(&bytes).await;
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        // One that does so may reset the connection.
-        read = timeout(PATIENCE, reader.read_to_end(&mut answers)) => {
-            let _ = read.expect("the connection stays");
+        // In this case it may reset the connection.
+        read = timeout(CLOSED_WITHIN, reader.read_to_end(&mut answers)) => {
+            let _ = read.expect("the connection stays open");
         }
-        () = sent => {}
+        () = sending => {}
     }
     let answers = String::from_utf8_lossy(&answers);
     let heads = answers.split("HTTP/1.1 ").skip(1);
@@ -34,7 +35,7 @@ async fn statuses(address: SocketAddr, bytes: Vec<u8>) -> Vec<u16> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ambiguous_request_is_refused_or_the_last_of_its_connection() {
+async fn an_ambiguous_request_is_refused_or_the_last_one_of_its_connection() {
     let app = app().await;
     let post = "POST /v1/sessions HTTP/1.1\r\nhost: x\r\n";
     let table: &[(&str, Vec<u16>)] = &[
@@ -57,16 +58,16 @@ async fn an_ambiguous_request_is_refused_or_the_last_of_its_connection() {
         (": b\r\n\r\n", vec![400]),
     ];
     for (rest, expected) in table {
-        let before = sessions(&app).await;
+        let before = count_sessions(&app).await;
         let bytes = format!("{post}{rest}{SMUGGLED}").into_bytes();
         assert_eq!(&statuses(app.address, bytes).await, expected, "{rest:?}");
-        let made = expected.iter().filter(|status| **status == 201).count();
-        assert_eq!(sessions(&app).await, before + made, "{rest:?}");
+        let created = expected.iter().filter(|status| **status == 201).count();
+        assert_eq!(count_sessions(&app).await, before + created, "{rest:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_is_refused_before_it_is_kept() {
+async fn a_request_that_is_too_large_is_refused_before_it_is_buffered() {
     let app = app().await;
     let large = "a".repeat(100_000);
     let many = "x-a: a\r\n".repeat(200);

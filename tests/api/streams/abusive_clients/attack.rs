@@ -1,4 +1,4 @@
-//! What a polite client notices of rude ones: `make attack` prints it.
+//! Measures the response times of a normal client during attacks: `make attack` prints them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,41 +10,42 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::http2::{Rudeness, all, be_rude};
+use super::http2::{Http2Attack, all, run_http2_attack};
 use crate::support::{Program, binary, client_with, database};
 
-/// How long each attack takes, and how many attack at a time.
+/// The duration of each attack, and the number of concurrent attackers.
 const TIME: Duration = Duration::from_secs(5);
 const ATTACKERS: usize = 50;
 
-/// What attackers do, again and again.
+/// The actions that attackers repeat.
 #[derive(Clone)]
 enum Attack {
-    Nobody,
-    /// One connection after the other, with nothing on it.
+    /// No attack, for comparison.
+    None,
+    /// Opens and closes connections without sending anything.
     Connections,
-    /// Heads that come a letter at a time.
+    /// Sends the head of a request one byte at a time.
     SlowHeads,
-    /// Bodies that are deep and no JSON.
+    /// Sends deeply nested bodies that are not JSON.
     DeepBodies,
-    Rude(Rudeness),
+    Http2(Http2Attack),
 }
 
 impl Attack {
     fn name(&self) -> &'static str {
         match self {
-            Self::Nobody => "nobody",
+            Self::None => "none",
             Self::Connections => "connections",
             Self::SlowHeads => "slow heads",
             Self::DeepBodies => "deep bodies",
-            Self::Rude(rudeness) => rudeness.name,
+            Self::Http2(attack) => attack.name,
         }
     }
 
     async fn once(self, address: &str) {
         let Ok(mut socket) = TcpStream::connect(address).await else { return };
         match self {
-            Self::Nobody => std::future::pending().await,
+            Self::None => std::future::pending().await,
             Self::Connections => drop(socket),
             Self::SlowHeads => {
                 while socket.write_all(b"a").await.is_ok() {
@@ -61,34 +62,35 @@ impl Attack {
                 let _ = socket.write_all(head.as_bytes()).await;
                 let _ = timeout(TIME, socket.read_to_end(&mut Vec::new())).await;
             }
-            Self::Rude(rudeness) => {
-                be_rude(address.parse().unwrap(), rudeness).await;
+            Self::Http2(attack) => {
+                run_http2_attack(address.parse().unwrap(), attack).await;
             }
         }
     }
 }
 
-/// Attacks until it is told to stop.
+/// Repeats an attack until `stop` is cancelled.
 async fn attack(attack: Attack, address: Arc<str>, stop: CancellationToken) {
-    let again = async {
+    let attacks = async {
         loop {
             attack.clone().once(&address).await;
         }
     };
-    stop.run_until_cancelled(again).await;
+    stop.run_until_cancelled(attacks).await;
 }
 
-/// The middle and the 99th of a hundred.
+/// Returns the median and the 99th percentile, in milliseconds.
 fn percentiles(mut times: Vec<Duration>) -> [f64; 2] {
     times.sort();
     [50, 99].map(|percent| times[times.len() * percent / 100].as_secs_f64() * 1000.0)
 }
 
-/// What a read and a small change take, for as long as an attack lasts, and how many are refused.
-async fn be_polite(client: &Client, session: &str) -> ([[f64; 2]; 2], usize) {
+/// Sends reads and small changes during an attack. Returns the percentiles of their durations and
+/// the number of refused requests.
+async fn measure_normal_client(client: &Client, session: &str) -> ([[f64; 2]; 2], usize) {
     let (mut reads, mut changes, mut refused) = (Vec::new(), Vec::new(), 0);
-    let begun = Instant::now();
-    while begun.elapsed() < TIME {
+    let started = Instant::now();
+    while started.elapsed() < TIME {
         let asked = Instant::now();
         refused += usize::from(client.get(session).send().await.unwrap().status() != 200);
         reads.push(asked.elapsed());
@@ -103,7 +105,7 @@ async fn be_polite(client: &Client, session: &str) -> ([[f64; 2]; 2], usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement: `make attack`"]
-async fn what_a_polite_client_waits_beside_rude_ones() {
+async fn response_times_of_a_normal_client_during_attacks() {
     let database = database().await;
     let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0"]);
     command.env("DATABASE_URL", database.url());
@@ -115,14 +117,14 @@ async fn what_a_polite_client_waits_beside_rude_ones() {
 
     eprintln!("| {ATTACKERS} times | read p50, ms | p99 | change p50, ms | p99 | refused |");
     eprintln!("| --- | ---: | ---: | ---: | ---: | ---: |");
-    let plain = [Attack::Nobody, Attack::Connections, Attack::SlowHeads, Attack::DeepBodies];
-    for kind in plain.into_iter().chain(all().into_iter().map(Attack::Rude)) {
+    let plain = [Attack::None, Attack::Connections, Attack::SlowHeads, Attack::DeepBodies];
+    for kind in plain.into_iter().chain(all().into_iter().map(Attack::Http2)) {
         let stop = CancellationToken::new();
         let address: Arc<str> = program.address().into();
         for _ in 0..ATTACKERS {
             tokio::spawn(attack(kind.clone(), Arc::clone(&address), stop.clone()));
         }
-        let ([read, change], refused) = be_polite(&client, &session).await;
+        let ([read, change], refused) = measure_normal_client(&client, &session).await;
         stop.cancel();
         let ([middle, late], name) = (read, kind.name());
         eprint!("| {name} | {middle:.1} | {late:.1} ");
