@@ -66,7 +66,7 @@ fn modules_import_only_what_they_may() {
             seen += 1;
             let text = fs::read_to_string(&file).unwrap();
             for import in imports(&text) {
-                // Every layer may have a place where the crash test ends the process.
+                // Every layer may have a fault point at which the crash test stops the process.
                 let is_allowed =
                     import == module || import == "faults" || allowed.contains(&import);
                 assert!(is_allowed, "{} imports crate::{import}", file.display());

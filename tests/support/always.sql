@@ -8,7 +8,7 @@ WITH history AS (
     FROM inherited i
     JOIN messages m ON m.session_id = i.source_id AND m.seq BETWEEN i.after_seq + 1 AND i.up_to
 )
-SELECT 'messages are numbered from 1 without a gap' AS invariant, session_id::text AS place
+SELECT 'messages are numbered from 1 without a gap' AS invariant, session_id::text AS location
 FROM history GROUP BY session_id HAVING count(*) <> max(seq) OR min(seq) <> 1
 UNION ALL
 SELECT 'a history starts with the user and never has two assistant messages in a row', session_id::text

@@ -8,15 +8,15 @@ WITH history AS (
     FROM inherited i
     JOIN messages m ON m.session_id = i.source_id AND m.seq BETWEEN i.after_seq + 1 AND i.up_to
 )
-SELECT 'messages are numbered from 1 without a gap' AS invariant, session_id::text AS place
+SELECT 'messages are numbered from 1 without a gap' AS invariant, session_id::text AS location
 FROM history GROUP BY session_id HAVING count(*) <> max(seq) OR min(seq) <> 1
 UNION ALL
 SELECT 'a history starts with the user and never has two assistant messages in a row', session_id::text
 FROM (SELECT session_id, role, run_id, lag(role) OVER w AS before, lag(run_id) OVER w AS run_before,
-        coalesce(lag(stop_reason) OVER w IN ('pause_turn', 'compaction'), false) AS goes_on
+        coalesce(lag(stop_reason) OVER w IN ('pause_turn', 'compaction'), false) AS continues
       FROM history WINDOW w AS (PARTITION BY session_id ORDER BY seq)) m
 WHERE before IS NULL AND role <> 'user'
-   OR before = role AND (role = 'user' OR NOT goes_on) AND (role = 'assistant' OR run_id = run_before)
+   OR before = role AND (role = 'user' OR NOT continues) AND (role = 'assistant' OR run_id = run_before)
 UNION ALL
 SELECT 'every call is answered once in the next message', session_id || ':' || seq
 FROM (SELECT m.session_id, m.seq,

@@ -38,8 +38,8 @@ pub(crate) struct TestDatabase {
 pub(crate) async fn database() -> TestDatabase {
     static SERVER: OnceLock<Server> = OnceLock::new();
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    // the first call blocks its test and all tests that wait for the same server
-    let server = SERVER.get_or_init(|| apart(start));
+    // The first call blocks its test, and all tests that need the same server.
+    let server = SERVER.get_or_init(|| on_own_thread(start));
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("test_{}_{number}_{}", std::process::id(), nanos());
     let clone = format!("CREATE DATABASE {name} TEMPLATE {} STRATEGY file_copy", server.template);
@@ -69,13 +69,13 @@ impl Drop for TestDatabase {
     fn drop(&mut self) {
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let admin = self.options.clone().database("postgres");
-        let _ = std::panic::catch_unwind(|| apart(async || execute(&admin, drop).await));
+        let _ = std::panic::catch_unwind(|| on_own_thread(async || execute(&admin, drop).await));
     }
 }
 
 /// Runs `work` on a thread and a runtime of its own, because the runtime of the caller is blocked by
 /// the test.
-fn apart<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> T {
+fn on_own_thread<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_database_goes_with_its_value() {
+    async fn a_database_is_dropped_with_its_value() {
         let kept = database().await;
         let dropped = database().await;
         let name = dropped.name.clone();

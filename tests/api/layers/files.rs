@@ -1,4 +1,4 @@
-//! Rules for single files: their length, and the circles in which they import each other.
+//! Rules for single files: their length, and import cycles between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,10 +12,10 @@ const MAX_LINES: usize = 350;
 /// Files that are longer. The list only shrinks.
 const LONGER: [&str; 3] = ["domain/event/mod.rs", "domain/run.rs", "metrics.rs"];
 
-/// The modules whose files are read, and the largest circle of imports that each may have.
-const MAX_CIRCLE: [(&str, usize); 2] = [("http", 6), ("worker", 2)];
+/// The modules whose files are read, and the maximum number of files in an import cycle of each.
+const MAX_CYCLE: [(&str, usize); 2] = [("http", 6), ("worker", 2)];
 
-/// The path of a module below `src`, such as `["http", "server", "cors"]`.
+/// The path of a module under `src`, such as `["http", "server", "cors"]`.
 type ModulePath = Vec<String>;
 
 /// A source text without inline tests, comments and visibilities, which name modules but import
@@ -166,22 +166,22 @@ fn reachable(
 }
 
 /// The largest set of files of which each imports each other one, directly or through others.
-fn largest_circle(graph: &BTreeMap<ModulePath, BTreeSet<ModulePath>>) -> Vec<String> {
+fn largest_cycle(graph: &BTreeMap<ModulePath, BTreeSet<ModulePath>>) -> Vec<String> {
     let reachable = reachable(graph);
-    let circle_of = |file: &ModulePath| -> Vec<String> {
-        let is_in_circle = |other: &&&ModulePath| reachable[**other].contains(file);
-        reachable[file].iter().filter(is_in_circle).map(|other| other.join("::")).collect()
+    let cycle_of = |file: &ModulePath| -> Vec<String> {
+        let is_in_cycle = |other: &&&ModulePath| reachable[**other].contains(file);
+        reachable[file].iter().filter(is_in_cycle).map(|other| other.join("::")).collect()
     };
-    graph.keys().map(circle_of).max_by_key(Vec::len).unwrap_or_default()
+    graph.keys().map(cycle_of).max_by_key(Vec::len).unwrap_or_default()
 }
 
 #[test]
-fn files_import_each_other_in_small_circles_only() {
-    for (module, max) in MAX_CIRCLE {
+fn import_cycles_are_small() {
+    for (module, max) in MAX_CYCLE {
         let graph = import_graph(module);
         assert!(graph.len() > 20, "only {} files of {module} were read", graph.len());
-        let circle = largest_circle(&graph);
-        assert!(circle.len() <= max, "{} files import each other: {circle:#?}", circle.len());
+        let cycle = largest_cycle(&graph);
+        assert!(cycle.len() <= max, "{} files import each other: {cycle:#?}", cycle.len());
     }
 }
 
@@ -203,7 +203,7 @@ fn no_file_is_longer_than_the_limit() {
 }
 
 #[test]
-fn a_use_tree_names_each_of_its_paths() {
+fn all_paths_of_a_use_tree_are_found() {
     let mut found = Vec::new();
     paths_of_tree("crate::a::{b, c::{D, E}, f as g}", &[], &mut found);
     let found: Vec<String> = found.iter().map(|path| path.join("::")).collect();
@@ -211,12 +211,12 @@ fn a_use_tree_names_each_of_its_paths() {
 }
 
 #[test]
-fn a_circle_is_found_and_a_chain_is_none() {
+fn a_cycle_is_found_and_a_chain_is_not_a_cycle() {
     let name = |name: &str| vec![name.to_owned()];
     let graph = [("a", vec!["b"]), ("b", vec!["c"]), ("c", vec!["b", "d"]), ("d", vec![])];
     let graph = graph
         .map(|(file, imports)| (name(file), imports.into_iter().map(name).collect()))
         .into_iter()
         .collect();
-    assert_eq!(largest_circle(&graph), ["b", "c"]);
+    assert_eq!(largest_cycle(&graph), ["b", "c"]);
 }

@@ -75,8 +75,8 @@ impl Session<'_> {
     }
 
     /// Denies a call.
-    pub(crate) async fn deny(&self, tool_use_id: &str, why: &str) -> Value {
-        let body = json!({ "decision": "deny", "message": why });
+    pub(crate) async fn deny(&self, tool_use_id: &str, reason: &str) -> Value {
+        let body = json!({ "decision": "deny", "message": reason });
         self.accepted(self.decide(tool_use_id, &body)).await
     }
 
@@ -113,7 +113,10 @@ impl Session<'_> {
             if run["status"] == "requires_action" && pending(&run) == ids {
                 return run;
             }
-            assert!(tokio::time::Instant::now() < deadline, "does not wait for {ids:?}: {run}");
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "the run does not wait for {ids:?}: {run}"
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

@@ -13,7 +13,7 @@ pub(crate) fn assert_documented(path: &str, status: u16, code: &str) {
     let versioned = format!("/v1{path}");
     let mut known = false;
     for (template, operations) in DOCUMENT["paths"].as_object().unwrap() {
-        if !fits(template, path) && !fits(template, &versioned) {
+        if !matches_path(template, path) && !matches_path(template, &versioned) {
             continue;
         }
         known = true;
@@ -22,11 +22,11 @@ pub(crate) fn assert_documented(path: &str, status: u16, code: &str) {
             return;
         }
     }
-    let is_elsewhere = code == "method_not_allowed" || code == "route_not_found";
-    assert!(!known || is_elsewhere, "the document does not list {status} {code} for {path}");
+    let is_general = code == "method_not_allowed" || code == "route_not_found";
+    assert!(!known || is_general, "the document does not list {status} {code} for {path}");
 }
 
-fn fits(template: &str, path: &str) -> bool {
+fn matches_path(template: &str, path: &str) -> bool {
     let (mut wanted, mut given) = (template.split('/'), path.split('/'));
     loop {
         match (wanted.next(), given.next()) {

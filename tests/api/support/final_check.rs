@@ -13,11 +13,11 @@ use super::{TestApp, TestDatabase, kept_output, replies};
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// The model refused no request, each request was a byte prefix of the next, no history was
-    /// repaired, and the database keeps its invariants. `invariants.sql` and the service's own
+    /// repaired, and the invariants of the database hold. `invariants.sql` and the service's own
     /// verification check the database independently of each other.
     Sound,
-    /// As `Sound`, but the model refused exactly these requests, and requests may begin otherwise
-    /// than earlier ones.
+    /// As `Sound`, but the model refused exactly these requests, and a request need not continue the
+    /// previous one.
     Refused(Vec<String>),
     /// The service repaired histories, which the test had corrupted: this often in each way. The
     /// model refused no request.
@@ -33,8 +33,8 @@ impl TestApp {
         self.stop_service().await;
     }
 
-    /// Ends a test in which the model refuses exactly these requests, and in which requests may
-    /// begin otherwise than earlier ones.
+    /// Ends a test in which the model refuses exactly these requests, and in which a request need
+    /// not continue the previous one.
     pub(crate) fn end_refused(mut self, refusals: &[&str]) {
         self.ending = Ending::Refused(refusals.iter().copied().map(str::to_owned).collect());
     }
@@ -72,7 +72,7 @@ impl TestApp {
         }
     }
 
-    /// Checks that the service repaired no history, and that the database keeps its invariants.
+    /// Checks that the service repaired no history, and that the invariants of the database hold.
     async fn assert_sound(&self) {
         assert_eq!(self.repairs().await, [], "repaired histories");
         let broken = self.broken_invariants().await;

@@ -1,4 +1,4 @@
-//! The harness of the black-box tests: each test has a service of its own, and a client of it.
+//! The harness of the black-box tests: each test has its own service and client.
 
 mod app;
 mod browser_policy;

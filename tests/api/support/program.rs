@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::kept_output;
 
 /// The time limit of a start or a stop, on a busy machine as well.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// The path of the program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_twostep");
@@ -55,7 +55,7 @@ pub(crate) fn binary_logging_to(log: &Path, args: &[&str]) -> Command {
 
 /// Runs a command to its end, and returns status, stdout and stderr.
 pub(crate) async fn outcome(mut command: Command) -> (Option<i32>, String, String) {
-    let output = timeout(PATIENCE, command.stdin(Stdio::null()).output()).await;
+    let output = timeout(TIME_LIMIT, command.stdin(Stdio::null()).output()).await;
     let Output { status, stdout, stderr } = output.expect("the command did not exit").unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let stderr = text(stderr);
@@ -91,7 +91,7 @@ impl Program {
         let mut greeting = String::new();
         // The last line of the greeting is the body of the example.
         while !greeting.contains("-d '{") {
-            let line = timeout(PATIENCE, lines.next_line()).await;
+            let line = timeout(TIME_LIMIT, lines.next_line()).await;
             let line = line.expect("the service did not become ready").unwrap();
             greeting.push_str(&line.expect("the service exited during its start"));
             greeting.push('\n');
@@ -142,7 +142,7 @@ impl Program {
     pub(crate) async fn end_by(mut self, signal: Signal) -> (ExitStatus, Duration) {
         let started = Instant::now();
         self.signal(signal);
-        let status = timeout(PATIENCE, self.child.wait()).await;
+        let status = timeout(TIME_LIMIT, self.child.wait()).await;
         let status = status.expect("the program did not exit within 30 s").unwrap();
         (status, started.elapsed())
     }

@@ -1,4 +1,4 @@
-//! A TCP proxy for the database that can drop all traffic, as a network that loses every packet.
+//! A TCP proxy for the database that can drop all traffic, like a network that loses every packet.
 
 use std::path::PathBuf;
 
@@ -19,9 +19,9 @@ pub(crate) struct Proxy {
 /// The traffic that a proxy holds back.
 #[derive(Clone, Copy, Default)]
 struct Silence {
-    /// All traffic, until further notice.
+    /// All traffic, until this is false again.
     is_all: bool,
-    /// All traffic, for ever, of connections that were opened before this number of losses.
+    /// All traffic, permanently, of connections that were opened before this number of losses.
     losses: u64,
 }
 
@@ -52,8 +52,8 @@ impl Proxy {
         self.silence.send_modify(|silence| silence.is_all = is_silent);
     }
 
-    /// Stops forwarding for ever on the open connections without closing them, as a firewall that has
-    /// lost its state. New connections work.
+    /// Stops forwarding permanently on the open connections without closing them, like a firewall
+    /// that has lost its state. New connections work.
     pub(crate) fn drop_open_connections(&self) {
         self.silence.send_modify(|silence| silence.losses += 1);
     }
@@ -110,23 +110,24 @@ async fn join<S: AsyncRead + AsyncWrite>(
     let (client_reads, client_writes) = client.into_split();
     let (server_reads, server_writes) = tokio::io::split(server);
     tokio::select! {
-        () = pass(client_reads, server_writes, silence.clone()) => {}
-        () = pass(server_reads, client_writes, silence) => {}
+        () = forward(client_reads, server_writes, silence.clone()) => {}
+        () = forward(server_reads, client_writes, silence) => {}
     }
 }
 
-async fn pass(
+async fn forward(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut silence: watch::Receiver<Silence>,
 ) {
     let mut buffer = vec![0; 16 * 1024];
-    let made_after = silence.borrow().losses;
+    let losses_before = silence.borrow().losses;
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
         // Held data arrives later, as a network retransmits lost packets.
-        let is_heard = |silence: &Silence| !silence.is_all && silence.losses == made_after;
-        if silence.wait_for(is_heard).await.is_err() || to.write_all(&buffer[..read]).await.is_err()
+        let is_forwarded = |silence: &Silence| !silence.is_all && silence.losses == losses_before;
+        if silence.wait_for(is_forwarded).await.is_err()
+            || to.write_all(&buffer[..read]).await.is_err()
         {
             return;
         }

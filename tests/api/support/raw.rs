@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The time limit of every read, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Sends bytes, closes the sending side, and reads until the server closes the connection.
 pub(crate) async fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
@@ -17,8 +17,8 @@ pub(crate) async fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     socket.shutdown().await.unwrap();
     let mut answer = Vec::new();
     // A server that closes the connection before it has read everything may reset it.
-    let read = timeout(PATIENCE, socket.read_to_end(&mut answer)).await;
-    let _ = read.expect("the server neither answered nor closed");
+    let read = timeout(TIME_LIMIT, socket.read_to_end(&mut answer)).await;
+    let _ = read.expect("the server neither answered nor closed the connection");
     String::from_utf8_lossy(&answer).into_owned()
 }
 
@@ -82,8 +82,8 @@ impl RawStream {
     }
 
     async fn fill(&mut self) {
-        let read = timeout(PATIENCE, self.socket.read_buf(&mut self.unread)).await;
-        let read = read.expect("nothing came for 30 s").unwrap();
+        let read = timeout(TIME_LIMIT, self.socket.read_buf(&mut self.unread)).await;
+        let read = read.expect("nothing was received for 30 s").unwrap();
         assert!(read > 0, "the connection was closed");
     }
 }

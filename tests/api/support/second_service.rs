@@ -1,5 +1,5 @@
-//! A second service in the same process. It stands for a second process: it shares only the database,
-//! the workspace and the model with the first service.
+//! A second service in the same process. It simulates a second process: it shares only the
+//! database, the workspace and the model with the first service.
 
 use std::net::SocketAddr;
 

@@ -102,8 +102,8 @@ impl Session<'_> {
     /// Waits until an event of this type is stored for a run.
     pub(crate) async fn reached(&self, run: &Value, kind: &str) {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
-        let is_there = |event: &Value| event["type"] == kind && event["run_id"] == run["id"];
-        while !self.events().await.iter().any(is_there) {
+        let is_stored = |event: &Value| event["type"] == kind && event["run_id"] == run["id"];
+        while !self.events().await.iter().any(is_stored) {
             assert!(tokio::time::Instant::now() < deadline, "there was no {kind}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -64,7 +64,7 @@ pub(crate) struct Setup {
     pub(crate) model_idle_timeout: Option<Duration>,
     /// How long running work may take at shutdown [default: runs are requeued at once].
     pub(crate) drain_for: Duration,
-    /// Connection options that replace the direct ones, for a proxy in between.
+    /// Connection options that replace the direct ones, for a test with a proxy.
     pub(crate) database: Option<PgConnectOptions>,
     pub(crate) needs_keys: bool,
     /// The identity provider whose tokens are accepted.
@@ -83,7 +83,7 @@ pub(crate) struct Setup {
 }
 
 /// A policy that allows every call: most tests are not about permissions.
-fn everything_runs() -> OperatorPolicy {
+fn allow_everything() -> OperatorPolicy {
     let (default_mode, allows_bypass) = (PermissionMode::Bypass, true);
     OperatorPolicy { default_mode, allows_bypass, ..OperatorPolicy::default() }
 }
@@ -168,6 +168,6 @@ pub(super) fn config(
         tool_servers: setup.tool_servers,
         options,
         traces: setup.traces.map(|url| url.parse().unwrap()),
-        permissions: setup.permissions.unwrap_or_else(everything_runs),
+        permissions: setup.permissions.unwrap_or_else(allow_everything),
     }
 }

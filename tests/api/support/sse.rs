@@ -43,7 +43,7 @@ impl EventStream {
     pub(crate) async fn try_next(&mut self) -> Result<Option<Received>, sse_stream::Error> {
         loop {
             let event = timeout(Duration::from_secs(30), self.events.next()).await;
-            let Some(event) = event.expect("nothing came for 30 s") else {
+            let Some(event) = event.expect("nothing was received for 30 s") else {
                 return Ok(None);
             };
             let Sse { event, data, id, .. } = event?;

@@ -43,7 +43,7 @@ impl Upstream {
 
     /// Checks that each request of a session is a byte prefix of the next one, up to the end of its
     /// messages. The output budget and the markers of the prompt cache are ignored, because they are
-    /// no part of the conversation. Sessions are identified by their first message, which differs in
+    /// not part of the conversation. Sessions are identified by their first message, which differs in
     /// each session of a test.
     pub(crate) fn assert_prefixes(&self) {
         let mut last: HashMap<String, String> = HashMap::new();
@@ -61,7 +61,10 @@ impl Upstream {
             let text = without_budget(&text, &body["max_tokens"]);
             if let Some(before) = last.insert(key, text.clone()) {
                 let before = messages_of(&before);
-                assert!(text.starts_with(before), "a request changed what was sent before");
+                assert!(
+                    text.starts_with(before),
+                    "a request is not a continuation of the previous one"
+                );
             }
         }
     }
@@ -72,8 +75,8 @@ pub(crate) fn without_budget(text: &str, budget: impl Display) -> String {
     text.replacen(&format!(r#","max_tokens":{budget},"#), ",", 1)
 }
 
-/// A body without cache markers, which are no content and may move. In a text their quotes would be
-/// escaped.
+/// A body without cache markers, which are not content and may move. Inside a text their quotes would
+/// be escaped.
 pub(crate) fn without_marks(text: &str) -> String {
     text.replace(r#","cache_control":{"type":"ephemeral"}"#, "")
         .replace(r#","cache_control":{"type":"ephemeral","ttl":"1h"}"#, "")

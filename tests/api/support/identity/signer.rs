@@ -120,7 +120,7 @@ fn padding(algorithm: &str) -> &'static dyn RsaEncoding {
         "PS256" => &RSA_PSS_SHA256,
         "PS384" => &RSA_PSS_SHA384,
         "PS512" => &RSA_PSS_SHA512,
-        other => panic!("RSA does not sign by {other}"),
+        other => panic!("{other} is not an RSA algorithm"),
     }
 }
 
