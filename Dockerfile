@@ -17,7 +17,7 @@ RUN mkdir -p src benches tests \
     && sed -n -e '/^\[\[bench\]\]/,/^$/s|^name = "\(.*\)"|benches/\1.rs|p' \
         -e '/^\[\[test\]\]/,/^$/s|^name = "\(.*\)"|tests/\1.rs|p' Cargo.toml \
         | while read -r target; do echo 'fn main() {}' > "$target"; done \
-    && cargo build --locked --profile dist --bin twostep \
+    && cargo build --locked --release --bin twostep \
     && rm -rf src
 
 # Benches and tests are not in the context either: cargo requires their files, and the placeholders
@@ -25,7 +25,7 @@ RUN mkdir -p src benches tests \
 COPY . .
 # cargo compares modification times: the sources must be newer than the placeholder
 RUN find src -name '*.rs' -exec touch {} + \
-    && cargo build --locked --profile dist --bin twostep
+    && cargo build --locked --release --bin twostep
 
 FROM debian:bookworm-slim
 RUN apt-get update \
@@ -35,7 +35,7 @@ RUN apt-get update \
         --shell /usr/sbin/nologin twostep \
     && install -d -o twostep -g twostep -m 0750 /workspace /var/lib/twostep
 ENV TWOSTEP_DATA_DIR=/var/lib/twostep
-COPY --from=build /src/target/dist/twostep /usr/local/bin/twostep
+COPY --from=build /src/target/release/twostep /usr/local/bin/twostep
 USER 10001:10001
 WORKDIR /workspace
 EXPOSE 8080

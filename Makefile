@@ -3,7 +3,7 @@
 
 .POSIX:
 .SUFFIXES:
-.PHONY: help run test test-fast check fmt-check clippy doc sqlx-check openapi-check deny bench search load \
+.PHONY: help run build test test-fast check fmt-check clippy doc sqlx-check openapi-check deny bench search load \
 	attack crash contract sqlx-prepare openapi tools
 
 # Arguments for the program of a target: make run ARGS="--bind 127.0.0.1:9000"
@@ -12,8 +12,11 @@ ARGS =
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
-run: ## serve on this machine (with ANTHROPIC_API_KEY the real model, else the simulator)
+run: ## build and serve on this machine (with ANTHROPIC_API_KEY the real model, else the simulator)
 	@scripts/run serve $(ARGS)
+
+build: ## build the program for production: target/release/twostep
+	SQLX_OFFLINE=true cargo build --release --locked
 
 test: ## run all tests against one throwaway Postgres server
 	@scripts/test $(ARGS)
