@@ -41,7 +41,7 @@ impl Bounds {
     }
 }
 
-/// The next step of the loop.
+/// The next action of the loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Ask the model. A forced tool choice holds for the first request only.
@@ -69,8 +69,8 @@ pub struct Finish {
 /// The loop of one run.
 ///
 /// The caller pushes the messages of the run in order, from the client's message on, and can read the
-/// next step at any point. A loop that is resumed from stored messages has the same next step as the
-/// loop that received them one by one, so nothing else has to be stored.
+/// next action at any point. A loop that is resumed from stored messages has the same next action as
+/// the loop that received them one by one, so nothing else has to be stored.
 #[derive(Debug, Clone)]
 pub struct AgentLoop {
     bounds: Bounds,
@@ -116,7 +116,7 @@ impl AgentLoop {
         Ok(())
     }
 
-    /// The next step.
+    /// The next action.
     pub fn step(&self) -> &Step {
         &self.step
     }

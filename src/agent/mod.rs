@@ -1,4 +1,4 @@
-//! Decisions without IO: the next step of the agent loop, the blocks of a reply that enter the
+//! Decisions without IO: the next action of the agent loop, the blocks of a reply that enter the
 //! history, and the form in which a broken or refused history is sent.
 
 mod agent_loop;

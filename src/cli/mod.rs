@@ -88,8 +88,8 @@ enum Command {
     Simulator(simulator::Command),
     /// Check the readiness of a running service, for containers
     Healthcheck(healthcheck::Command),
-    /// Check this machine, or the proxies in front of a service; the exit status is 0 if no problem
-    /// was found
+    /// Check this machine, or the proxies in front of a service. Exit status: 0 without failures, 1
+    /// with failures, 4 if the service cannot be reached
     Doctor(Box<doctor::Command>),
     /// Print or check the configuration of `serve`
     Config(configuration::Command),

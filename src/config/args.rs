@@ -41,7 +41,7 @@ pub struct LogArgs {
     /// Format of log lines
     #[arg(long, env = "TWOSTEP_LOG_FORMAT", value_enum, default_value = "text", global = true)]
     pub log_format: LogFormat,
-    /// Log filter, such as `info` or `twostep=debug,sqlx=warn`
+    /// Log filter: a level, then levels of targets, such as `info,twostep=debug`
     #[arg(
         long,
         env = "TWOSTEP_LOG",
@@ -66,15 +66,15 @@ impl LogArgs {
 /// The location of the database.
 #[derive(Debug, Clone, Args)]
 pub struct DatabaseArgs {
-    /// URL of a Postgres server, version 15 to 18; without it, `serve` starts a private server from
-    /// the installed binaries
+    /// URL of a Postgres server, version 15 to 18; `worker` requires it
+    /// [default: a private server, whose data is in the data folder]
     #[arg(long, global = true, env = "DATABASE_URL", hide_env_values = true)]
     pub database_url: Option<String>,
-    /// Folder for the data of the private server and for the folders of sessions
+    /// Folder of the private server, the worker's identity and the session folders
     /// [default: ~/.local/share/twostep; /var/lib/twostep for root]
     #[arg(long, global = true, env = "TWOSTEP_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Folder that contains the programs `postgres` and `initdb`
+    /// Folder of the programs `postgres` and `initdb` for the private server [default: searched]
     #[arg(long, global = true, env = "PG_BIN_DIR")]
     pub pg_bin_dir: Option<PathBuf>,
 }
@@ -228,7 +228,7 @@ pub struct WorkArgs {
     /// share it too [default: `workspaces` in the data folder]
     #[arg(long, alias = "workspaces", env = "TWOSTEP_SESSION_WORKSPACES", value_name = "FOLDER")]
     pub session_workspaces: Option<PathBuf>,
-    /// Seconds that model requests and tool calls in flight get to finish at shutdown
+    /// Seconds for requests to the model and calls in progress at shutdown, 0 to 25
     #[arg(long, env = "TWOSTEP_DRAIN_SECONDS", default_value_t = 20, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(0..=25))]
     pub drain_seconds: u64,

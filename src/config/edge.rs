@@ -13,7 +13,7 @@ use crate::http::BrowserPolicy;
 /// Options that limit clients.
 #[derive(Debug, Clone, Args)]
 pub struct EdgeArgs {
-    /// Maximum number of open streams; further streams are rejected with 503
+    /// Maximum number of open streams of the process; further streams are rejected with 503
     #[arg(long, env = "TWOSTEP_MAX_STREAMS", default_value_t = 10_000, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_streams: u32,

@@ -30,7 +30,7 @@ pub struct ModelArgs {
     /// Beta features of the Messages API that sessions may enable [default: any]
     #[arg(long, env = "TWOSTEP_BETAS", value_delimiter = ',', value_name = "NAMES")]
     pub betas: Option<Vec<String>>,
-    /// Number of input tokens above which the history of a session is compacted before a run;
+    /// Number of input tokens from which the history of a session is compacted before a run;
     /// 0 for never [default: 80% of the model's context window, if known]
     #[arg(long, env = "TWOSTEP_COMPACT_AT", value_name = "TOKENS", value_parser = compact_at)]
     pub compact_at: Option<i64>,

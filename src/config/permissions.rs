@@ -27,7 +27,7 @@ pub struct PermissionArgs {
     /// Permission rules that apply before the rules of a session: JSON file, `{"rules": [...]}`
     #[arg(long, alias = "permissions", env = "TWOSTEP_PERMISSION_RULES", value_name = "FILE")]
     pub permission_rules: Option<PathBuf>,
-    /// Seconds that a call waits for an approval
+    /// Seconds that a call waits for a decision or a client result
     #[arg(long, env = "TWOSTEP_APPROVAL_TIMEOUT", default_value_t = 3600, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub approval_timeout: u64,

@@ -1,4 +1,4 @@
-//! Requests that the service refuses or cannot serve, independent of the front door they came by.
+//! Requests that the service refuses or cannot serve, independent of the protocol they arrived by.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Use cases of the service, without HTTP.
 //!
-//! A front door parses its own protocol, calls a use case, and renders the result. The use cases own
-//! the database transactions, and publish events on the bus after the commit.
+//! A caller, such as `http`, parses its protocol, calls a use case, and renders the result. The use
+//! cases own the database transactions, and publish events on the bus after the commit.
 
 pub(crate) mod admission;
 mod agent_error;

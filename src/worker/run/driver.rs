@@ -1,5 +1,5 @@
-//! The driver of a run: it asks the agent loop for the next step and has the parts of the worker
-//! execute it, until the run settles or must be released.
+//! The driver of a run: it asks the agent loop for the next action and has the parts of the
+//! worker execute it, until the run settles or must be released.
 
 use std::time::Instant;
 
