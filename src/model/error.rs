@@ -44,7 +44,7 @@ pub enum ModelError {
     TooLarge(usize),
     /// No request was sent: the circuit breaker stayed open during a wait of this length.
     #[error("no request was sent to the model, because all requests failed for {} s", .0.as_secs())]
-    ShutOut(Duration),
+    CircuitOpen(Duration),
 }
 
 /// Joins an error with its sources: the outermost message says only that a request failed.
@@ -147,7 +147,7 @@ impl ErrorKind {
             Self::Api => "api_error",
             Self::Timeout => "timeout_error",
             Self::Overloaded => "overloaded_error",
-            Self::Other(word) => word,
+            Self::Other(name) => name,
         }
     }
 
@@ -178,7 +178,7 @@ impl ModelError {
                 let is_spent = *kind == ErrorKind::SpendLimit;
                 !is_spent && head.should_retry.unwrap_or_else(|| kind.retryable(*status))
             }
-            Self::Malformed(_) | Self::TooLarge(_) | Self::ShutOut(_) => false,
+            Self::Malformed(_) | Self::TooLarge(_) | Self::CircuitOpen(_) => false,
         }
     }
 
@@ -192,7 +192,7 @@ impl ModelError {
             | Self::Idle(_)
             | Self::Malformed(_)
             | Self::TooLarge(_)
-            | Self::ShutOut(_) => None,
+            | Self::CircuitOpen(_) => None,
         }
     }
 
@@ -210,7 +210,7 @@ impl ModelError {
     }
 
     /// The name of the error in records and logs.
-    pub fn word(&self) -> &str {
+    pub fn name(&self) -> &str {
         match self {
             Self::Connect(_) => "connect",
             Self::Api { kind, .. } => kind.as_str(),
@@ -219,7 +219,7 @@ impl ModelError {
             Self::Idle(_) => "idle_timeout",
             Self::Malformed(_) => "malformed_reply",
             Self::TooLarge(_) => "reply_too_large",
-            Self::ShutOut(_) => "shut_out",
+            Self::CircuitOpen(_) => "shut_out",
         }
     }
 
@@ -233,7 +233,7 @@ impl ModelError {
             | Self::Idle(_)
             | Self::Malformed(_)
             | Self::TooLarge(_)
-            | Self::ShutOut(_) => None,
+            | Self::CircuitOpen(_) => None,
         }
     }
 
@@ -269,7 +269,7 @@ impl ModelError {
             Self::Connect(_) => {
                 (ErrorType::ModelOverloadedError, "the model could not be reached".to_owned())
             }
-            Self::ShutOut(_) => (
+            Self::CircuitOpen(_) => (
                 ErrorType::ModelOverloadedError,
                 "no request was sent to the model, because all requests have failed for too long"
                     .to_owned(),

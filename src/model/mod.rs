@@ -10,7 +10,7 @@ mod refused;
 mod reply_head;
 pub mod retry;
 mod server;
-pub mod upstream;
+pub mod server_health;
 
 use std::sync::Arc;
 

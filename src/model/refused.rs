@@ -41,7 +41,7 @@ impl ModelError {
             | Self::Idle(_)
             | Self::Malformed(_)
             | Self::TooLarge(_)
-            | Self::ShutOut(_) => None,
+            | Self::CircuitOpen(_) => None,
         }
     }
 }

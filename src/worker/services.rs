@@ -7,7 +7,7 @@ use crate::bus::Bus;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::metrics::Metrics;
 use crate::model::Model;
-use crate::model::upstream::Upstream;
+use crate::model::server_health::ServerHealth;
 use crate::store::connections::Connections;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
@@ -30,7 +30,7 @@ pub(in crate::worker) struct Services {
     pub(in crate::worker) prompt_cache: Option<CacheTtl>,
     pub(in crate::worker) metrics: Arc<Metrics>,
     /// The circuit breaker and the retry budget of the model.
-    pub(in crate::worker) upstream: Upstream,
+    pub(in crate::worker) server_health: ServerHealth,
     /// The runs of sub-agents that runs of this process wait for.
     pub(in crate::worker) awaited: AwaitedRuns,
     pub(in crate::worker) lease: LeaseClock,

@@ -8,7 +8,7 @@ use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use crate::domain::tool_server::ServedCall;
-use crate::model::upstream::Verdict;
+use crate::model::server_health::Health;
 use crate::tools::ToolError;
 use crate::tools::policy::visible;
 
@@ -66,10 +66,10 @@ impl ServerCallFailure {
 
     /// Returns the health of the server that the failure shows, or `None` if no request was
     /// sent. A server that refuses a request is healthy.
-    pub(super) const fn verdict(&self) -> Option<Verdict> {
+    pub(super) const fn health(&self) -> Option<Health> {
         match self {
-            Self::Refused { .. } | Self::InputRequired => Some(Verdict::Well),
-            Self::TimedOut(_) | Self::NoResponse => Some(Verdict::Ill),
+            Self::Refused { .. } | Self::InputRequired => Some(Health::Healthy),
+            Self::TimedOut(_) | Self::NoResponse => Some(Health::Unhealthy),
             Self::NotConnected | Self::CircuitOpen(_) => None,
         }
     }

@@ -11,13 +11,13 @@ use tokio::time::{Instant, timeout};
 use super::failure::{ServerCallFailure, bounded};
 use super::settings::ServerSettings;
 use crate::domain::tool_server::{ServedCall, ToolServerReport};
-use crate::model::upstream::{Breaker, Endurance, Verdict};
+use crate::model::server_health::{Breaker, BreakerConfig, Health};
 
 /// The circuit breaker opens for 30 seconds after this number of consecutive failures.
-const BREAKER_CONFIG: Endurance = Endurance {
+const BREAKER_CONFIG: BreakerConfig = BreakerConfig {
     failures: 5,
-    first_rest: Duration::from_secs(30),
-    longest_rest: Duration::from_secs(30),
+    first_open: Duration::from_secs(30),
+    longest_open: Duration::from_secs(30),
 };
 /// Maximum time that a call waits for a reconnecting server. It also waits at most half of its own
 /// timeout.
@@ -108,12 +108,12 @@ impl Server {
         };
         let asked =
             timeout(patience, sent).await.unwrap_or(Err(ServerCallFailure::TimedOut(patience)));
-        let verdict =
-            asked.as_ref().map_or_else(ServerCallFailure::verdict, |_| Some(Verdict::Well));
-        if let Some(verdict) = verdict {
-            pass.tell(verdict, Instant::now());
+        let health =
+            asked.as_ref().map_or_else(ServerCallFailure::health, |_| Some(Health::Healthy));
+        if let Some(health) = health {
+            pass.report(health, Instant::now());
         }
-        if verdict != Some(Verdict::Well) {
+        if health != Some(Health::Healthy) {
             self.doubted.notify_one();
         }
         asked

@@ -20,7 +20,7 @@ use crate::domain::prompt_cache::CacheTtl;
 use crate::faults::{self, Point};
 use crate::metrics::Metrics;
 use crate::model::Model;
-use crate::model::upstream::Upstream;
+use crate::model::server_health::ServerHealth;
 use crate::store::claim::expire;
 use crate::store::connections::Connections;
 use crate::store::retry::in_time;
@@ -101,7 +101,7 @@ impl Worker {
                 workspaces: parts.workspaces,
                 prompt_cache: parts.prompt_cache,
                 metrics: parts.metrics,
-                upstream: Upstream::default(),
+                server_health: ServerHealth::default(),
                 awaited: AwaitedRuns::default(),
                 lease: LeaseClock::default(),
                 transcripts: TranscriptCache::default(),

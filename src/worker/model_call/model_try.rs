@@ -40,7 +40,7 @@ impl TryRecorder {
 
     /// Records the end of a try that was not aborted.
     pub(super) fn ended(&mut self, error: Option<&ModelError>) {
-        self.record.error = error.map(|error| error.word().to_owned());
+        self.record.error = error.map(|error| error.name().to_owned());
     }
 
     /// Returns the record.

@@ -9,7 +9,7 @@ use super::ModelCalls;
 use crate::domain::circuit::Circuit;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::model::ModelError;
-use crate::model::upstream::Pass;
+use crate::model::server_health::Pass;
 use crate::worker::run::slot::KEPT_FOR;
 use crate::worker::run::state::RunState;
 use crate::worker::run::stop_cause::StopCause;
@@ -38,7 +38,7 @@ impl<'a> ModelCalls<'a> {
         failures: u32,
     ) -> Result<Pass<'a>, StopCause> {
         let services = self.run.services;
-        let breaker = &services.upstream.breaker;
+        let breaker = &services.server_health.breaker;
         let since = Instant::now();
         let mut is_announced = false;
         loop {
@@ -52,7 +52,7 @@ impl<'a> ModelCalls<'a> {
             };
             let waited = now - since;
             if waited > GIVE_UP_AFTER {
-                return Err(StopCause::Model(ModelError::ShutOut(waited)));
+                return Err(StopCause::Model(ModelError::CircuitOpen(waited)));
             }
             if !std::mem::replace(&mut is_announced, true) {
                 announce_retry(state, failures, until - now).await?;

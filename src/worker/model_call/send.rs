@@ -10,7 +10,7 @@ use super::{ModelCalls, RequestInFlight};
 use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
-use crate::model::upstream::{Pass, Verdict};
+use crate::model::server_health::{Health, Pass};
 use crate::model::{ModelError, Reply, Request, retry};
 use crate::spans::Open;
 use crate::worker::run::state::RunState;
@@ -52,7 +52,7 @@ impl ModelCalls<'_> {
         ids: ReplyIds,
     ) -> Result<Reply, StopCause> {
         let services = self.run.services;
-        services.upstream.budget.earn(Instant::now());
+        services.server_health.budget.earn(Instant::now());
         let mut failures = 0;
         loop {
             let pass = self.permit(state, failures).await?;
@@ -67,7 +67,7 @@ impl ModelCalls<'_> {
             let Some(delay) = delay else {
                 return Err(StopCause::Model(error));
             };
-            let Some(turn) = services.upstream.budget.spend(Instant::now()) else {
+            let Some(turn) = services.server_health.budget.spend(Instant::now()) else {
                 services.metrics.model_retry_withheld();
                 return Err(StopCause::Model(error));
             };
@@ -106,10 +106,10 @@ impl ModelCalls<'_> {
         if let Ok(ended) = &ended {
             end_request_span(span, ended);
             recorder.ended(ended.as_ref().err());
-            let verdict = ended.as_ref().err().map_or(Verdict::Well, Verdict::of);
+            let health = ended.as_ref().err().map_or(Health::Healthy, Health::of);
             // A server that cannot summarize may be able to answer.
-            if verdict == Verdict::Well || !self.is_summary() {
-                pass.tell(verdict, Instant::now());
+            if health == Health::Healthy || !self.is_summary() {
+                pass.report(health, Instant::now());
             }
         }
         let finished = recorder.finish();
@@ -125,7 +125,7 @@ impl ModelCalls<'_> {
         self.tries.push(finished);
         drop(pass);
         let services = self.run.services;
-        services.metrics.model_circuit(services.upstream.breaker.circuit());
+        services.metrics.model_circuit(services.server_health.breaker.circuit());
         services.metrics.model_request(match &ended {
             Ok(Ok(_)) => RequestOutcome::Replied,
             Ok(Err(_)) => RequestOutcome::Failed,
@@ -161,7 +161,7 @@ impl ModelCalls<'_> {
                 progress = stream.next() => match progress? {
                     Some(progress) => {
                         // The server works, so other runs need not wait for the end of this reply.
-                        pass.tell(Verdict::Well, Instant::now());
+                        pass.report(Health::Healthy, Instant::now());
                         if has_previews {
                             previews.push(progress);
                         }

@@ -22,7 +22,7 @@ pub(super) fn end_request_span(span: Option<Open>, ended: &Result<Reply, ModelEr
     let Some(mut span) = span else { return };
     let reply = match ended {
         Ok(reply) => reply,
-        Err(error) => return span.fail(error.word()),
+        Err(error) => return span.fail(error.name()),
     };
     let usage = &reply.usage;
     if !reply.id.is_empty() {

@@ -55,7 +55,7 @@ impl StopCause {
     /// The class of a failure, as the run's span has it. None if the run did not fail.
     pub(in crate::worker) fn failure_class(&self) -> Option<&str> {
         match self {
-            Self::Model(error) => Some(error.word()),
+            Self::Model(error) => Some(error.name()),
             Self::Budget(_) => Some("budget_exceeded"),
             Self::Store(_) => Some("database"),
             Self::Defect(_) => Some("defect"),

@@ -10,43 +10,43 @@ use crate::domain::circuit::Circuit;
 use crate::model::{ErrorKind, ModelError};
 
 /// The configuration for model servers: it takes more failures than the tries of a single run.
-const MODEL_SERVERS: Endurance = Endurance {
+const MODEL_SERVERS: BreakerConfig = BreakerConfig {
     failures: 10,
-    first_rest: Duration::from_secs(1),
-    longest_rest: Duration::from_secs(30),
+    first_open: Duration::from_secs(1),
+    longest_open: Duration::from_secs(30),
 };
 
 /// The configuration of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Endurance {
+pub struct BreakerConfig {
     /// The number of consecutive failures that open the circuit.
     pub failures: u32,
-    /// How long the circuit stays open at first.
-    pub first_rest: Duration,
-    /// The limit of that duration, which doubles with each failed probe.
-    pub longest_rest: Duration,
+    /// The time for which the circuit stays open at first.
+    pub first_open: Duration,
+    /// The maximum of this time, which doubles with each failed probe.
+    pub longest_open: Duration,
 }
 
 /// The health of a server, as one request observed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Health {
     /// The server responds.
-    Well,
+    Healthy,
     /// The server is overloaded or unreachable.
-    Ill,
+    Unhealthy,
 }
 
-impl Verdict {
-    /// The health that an error shows. A server that rejects requests or limits our rate is
+impl Health {
+    /// Returns the health that an error shows. A server that rejects requests or limits our rate is
     /// healthy.
     pub fn of(error: &ModelError) -> Self {
         match error {
             ModelError::Connect(_)
             | ModelError::Broken(_)
             | ModelError::Truncated
-            | ModelError::Idle(_) => Self::Ill,
+            | ModelError::Idle(_) => Self::Unhealthy,
             ModelError::Api { kind, .. } => match kind {
-                ErrorKind::Overloaded | ErrorKind::Api | ErrorKind::Timeout => Self::Ill,
+                ErrorKind::Overloaded | ErrorKind::Api | ErrorKind::Timeout => Self::Unhealthy,
                 ErrorKind::InvalidRequest
                 | ErrorKind::Authentication
                 | ErrorKind::Billing
@@ -56,10 +56,10 @@ impl Verdict {
                 | ErrorKind::RequestTooLarge
                 | ErrorKind::RateLimit
                 | ErrorKind::SpendLimit
-                | ErrorKind::Other(_) => Self::Well,
+                | ErrorKind::Other(_) => Self::Healthy,
             },
-            ModelError::Malformed(_) | ModelError::TooLarge(_) | ModelError::ShutOut(_) => {
-                Self::Well
+            ModelError::Malformed(_) | ModelError::TooLarge(_) | ModelError::CircuitOpen(_) => {
+                Self::Healthy
             }
         }
     }
@@ -68,7 +68,7 @@ impl Verdict {
 /// A circuit breaker for one server.
 #[derive(Debug)]
 pub struct Breaker {
-    endurance: Endurance,
+    config: BreakerConfig,
     state: Mutex<State>,
     circuit: watch::Sender<Circuit>,
 }
@@ -80,11 +80,11 @@ enum State {
     },
     Open {
         until: Instant,
-        rest: Duration,
+        open_for: Duration,
     },
     /// One request, the probe, is in flight.
     Probing {
-        rest: Duration,
+        open_for: Duration,
     },
 }
 
@@ -96,9 +96,9 @@ impl Default for Breaker {
 
 impl Breaker {
     /// Creates a closed breaker with this configuration.
-    pub fn new(endurance: Endurance) -> Self {
+    pub fn new(config: BreakerConfig) -> Self {
         let state = Mutex::new(State::Closed { failures: 0 });
-        Self { endurance, state, circuit: watch::channel(Circuit::Closed).0 }
+        Self { config, state, circuit: watch::channel(Circuit::Closed).0 }
     }
 
     /// Admits a request, or returns when the next one may be admitted; `None` while a probe is in
@@ -109,8 +109,8 @@ impl Breaker {
             State::Closed { .. } => false,
             State::Open { until, .. } if now < until => return Err(Some(until)),
             State::Probing { .. } => return Err(None),
-            State::Open { rest, .. } => {
-                self.change(&mut state, State::Probing { rest });
+            State::Open { open_for, .. } => {
+                self.change(&mut state, State::Probing { open_for });
                 true
             }
         };
@@ -127,25 +127,25 @@ impl Breaker {
         self.circuit.subscribe()
     }
 
-    fn record(&self, is_probe: bool, verdict: Verdict, now: Instant) {
-        let Endurance { failures: most, first_rest, longest_rest } = self.endurance;
+    fn record(&self, is_probe: bool, health: Health, now: Instant) {
+        let BreakerConfig { failures: limit, first_open, longest_open } = self.config;
         let mut state = self.state();
-        let next = match (&*state, verdict) {
-            (State::Closed { failures }, Verdict::Ill) if failures + 1 < most => {
+        let next = match (&*state, health) {
+            (State::Closed { failures }, Health::Unhealthy) if failures + 1 < limit => {
                 State::Closed { failures: failures + 1 }
             }
-            (State::Closed { .. }, Verdict::Ill) => {
-                State::Open { until: now + first_rest, rest: first_rest }
+            (State::Closed { .. }, Health::Unhealthy) => {
+                State::Open { until: now + first_open, open_for: first_open }
             }
             // Requests sent before the circuit opened do not count.
             (State::Open { .. }, _) => return,
             (State::Probing { .. }, _) if !is_probe => return,
-            (State::Closed { .. } | State::Probing { .. }, Verdict::Well) => {
+            (State::Closed { .. } | State::Probing { .. }, Health::Healthy) => {
                 State::Closed { failures: 0 }
             }
-            (State::Probing { rest }, Verdict::Ill) => {
-                let rest = (*rest * 2).min(longest_rest);
-                State::Open { until: now + rest, rest }
+            (State::Probing { open_for }, Health::Unhealthy) => {
+                let open_for = (*open_for * 2).min(longest_open);
+                State::Open { until: now + open_for, open_for }
             }
         };
         self.change(&mut state, next);
@@ -154,8 +154,8 @@ impl Breaker {
     /// Reopens the circuit for the next probe after a probe was dropped without a result.
     fn release_probe(&self, now: Instant) {
         let mut state = self.state();
-        if let State::Probing { rest } = *state {
-            self.change(&mut state, State::Open { until: now, rest });
+        if let State::Probing { open_for } = *state {
+            self.change(&mut state, State::Open { until: now, open_for });
         }
     }
 
@@ -185,9 +185,9 @@ pub struct Pass<'a> {
 impl Pass<'_> {
     /// Reports the result of the request. Only the first report counts: a server that begins to
     /// reply is healthy, whatever happens to the rest of the reply.
-    pub fn tell(&mut self, verdict: Verdict, now: Instant) {
+    pub fn report(&mut self, health: Health, now: Instant) {
         if !std::mem::replace(&mut self.is_reported, true) {
-            self.breaker.record(self.is_probe, verdict, now);
+            self.breaker.record(self.is_probe, health, now);
         }
     }
 }
@@ -208,7 +208,7 @@ mod tests {
     fn opened(now: Instant) -> Breaker {
         let breaker = Breaker::default();
         for _ in 0..MODEL_SERVERS.failures {
-            breaker.enter(now).unwrap().tell(Verdict::Ill, now);
+            breaker.enter(now).unwrap().report(Health::Unhealthy, now);
         }
         breaker
     }
@@ -217,26 +217,26 @@ mod tests {
     fn consecutive_failures_open_the_circuit_and_a_success_resets_the_count() {
         let now = Instant::now();
         let breaker = Breaker::default();
-        for verdict in [Verdict::Ill, Verdict::Well, Verdict::Ill] {
+        for health in [Health::Unhealthy, Health::Healthy, Health::Unhealthy] {
             for _ in 1..MODEL_SERVERS.failures {
-                breaker.enter(now).unwrap().tell(verdict, now);
+                breaker.enter(now).unwrap().report(health, now);
             }
         }
         assert_eq!(breaker.circuit(), Circuit::Closed);
-        breaker.enter(now).unwrap().tell(Verdict::Ill, now);
+        breaker.enter(now).unwrap().report(Health::Unhealthy, now);
         assert_eq!(breaker.circuit(), Circuit::Open);
-        assert_eq!(breaker.enter(now).unwrap_err(), Some(now + MODEL_SERVERS.first_rest));
+        assert_eq!(breaker.enter(now).unwrap_err(), Some(now + MODEL_SERVERS.first_open));
     }
 
     #[test]
     fn one_probe_is_sent_while_other_requests_wait() {
         let start = Instant::now();
         let breaker = opened(start);
-        let now = start + MODEL_SERVERS.first_rest;
+        let now = start + MODEL_SERVERS.first_open;
         let mut probe = breaker.enter(now).unwrap();
         assert_eq!(breaker.circuit(), Circuit::HalfOpen);
         assert_eq!(breaker.enter(now).unwrap_err(), None);
-        probe.tell(Verdict::Well, now);
+        probe.report(Health::Healthy, now);
         assert_eq!(breaker.circuit(), Circuit::Closed);
         breaker.enter(now).unwrap();
     }
@@ -245,24 +245,24 @@ mod tests {
     fn the_open_period_doubles_up_to_half_a_minute() {
         let mut now = Instant::now();
         let breaker = opened(now);
-        let mut rests = Vec::new();
+        let mut open_periods = Vec::new();
         for _ in 0..7 {
             let until = breaker.enter(now).unwrap_err().unwrap();
-            rests.push((until - now).as_secs());
+            open_periods.push((until - now).as_secs());
             now = until;
-            breaker.enter(now).unwrap().tell(Verdict::Ill, now);
+            breaker.enter(now).unwrap().report(Health::Unhealthy, now);
         }
-        assert_eq!(rests, [1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!(open_periods, [1, 2, 4, 8, 16, 30, 30]);
     }
 
     #[test]
     fn after_a_dropped_probe_another_request_probes() {
         let start = Instant::now();
         let breaker = opened(start);
-        let now = start + MODEL_SERVERS.first_rest;
+        let now = start + MODEL_SERVERS.first_open;
         drop(breaker.enter(now).unwrap());
         assert_eq!(breaker.circuit(), Circuit::Open);
-        let later = Instant::now() + MODEL_SERVERS.first_rest;
+        let later = Instant::now() + MODEL_SERVERS.first_open;
         breaker.enter(later).unwrap();
     }
 
@@ -272,9 +272,9 @@ mod tests {
         let breaker = Breaker::default();
         let mut early = breaker.enter(now).unwrap();
         for _ in 0..MODEL_SERVERS.failures {
-            breaker.enter(now).unwrap().tell(Verdict::Ill, now);
+            breaker.enter(now).unwrap().report(Health::Unhealthy, now);
         }
-        early.tell(Verdict::Well, now);
+        early.report(Health::Healthy, now);
         assert_eq!(breaker.circuit(), Circuit::Open);
     }
 }

@@ -7,12 +7,12 @@
 mod breaker;
 mod budget;
 
-pub use breaker::{Breaker, Endurance, Pass, Verdict};
+pub use breaker::{Breaker, BreakerConfig, Health, Pass};
 pub use budget::RetryBudget;
 
 /// The shared state of a model server.
 #[derive(Debug, Default)]
-pub struct Upstream {
+pub struct ServerHealth {
     /// Decides whether requests are sent at all.
     pub breaker: Breaker,
     /// Limits retries.
