@@ -35,7 +35,7 @@ pub(super) fn assemble(
     view.changes.truncate(form.sent_changes);
     let text = if form.summary { sent_before(lines, view) } else { sent_messages(lines, view) };
     let is_compacted = form.compacted.is_some();
-    let messages = Messages { text: &text, far_mark: form.far_mark, is_compacted };
+    let messages = Messages { text: &text, far_breakpoint: form.far_breakpoint, is_compacted };
     Ok(head.request(messages, &form.tool_choice).body)
 }
 
@@ -51,6 +51,6 @@ fn put(
         Some(dialect) => Head::OpenAi(openai::Head::new(&settings, None, dialect)?),
     };
     let text = question.messages();
-    let messages = Messages { text: &text, far_mark: None, is_compacted: false };
+    let messages = Messages { text: &text, far_breakpoint: None, is_compacted: false };
     Ok(head.request(messages, &ToolChoice::Auto).body)
 }

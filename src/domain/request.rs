@@ -24,8 +24,8 @@ pub struct RequestForm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_cache: Option<CacheTtl>,
     /// The position of a cache breakpoint among the messages, as a byte offset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub far_mark: Option<usize>,
+    #[serde(default, rename = "far_mark", skip_serializing_if = "Option::is_none")]
+    pub far_breakpoint: Option<usize>,
     /// The number of changes to the sent history that were in effect.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sent_changes: usize,

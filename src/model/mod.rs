@@ -6,7 +6,7 @@ mod error;
 mod http;
 mod input;
 pub mod openai;
-mod refused;
+mod refused_content;
 mod reply_head;
 pub mod retry;
 mod server;
@@ -29,7 +29,7 @@ use crate::domain::usage::Usage;
 
 pub use error::{ErrorKind, ModelError};
 pub use http::BadClient;
-pub use refused::Refused;
+pub use refused_content::RefusedContent;
 pub use reply_head::ReplyHead;
 pub use server::Server;
 
@@ -59,7 +59,7 @@ pub struct Messages<'a> {
     /// Offset in `text` of a second cache breakpoint: just before the closing brace of the last
     /// block of the previous request. `None` unless so many blocks were added since that the
     /// server's lookback would not find that cache entry.
-    pub far_mark: Option<usize>,
+    pub far_breakpoint: Option<usize>,
     /// True if the messages begin with a compaction summary.
     pub is_compacted: bool,
 }
@@ -128,7 +128,7 @@ impl Model {
     }
 
     /// Returns true if the server can summarize a conversation (compaction).
-    pub const fn sums_up(&self) -> bool {
+    pub const fn can_compact(&self) -> bool {
         match self {
             Self::Anthropic(_) => true,
             Self::OpenAi(_) => false,
@@ -207,10 +207,10 @@ impl Head {
 
 impl Head {
     /// Returns the part of the history that the server rejected, if its error names one.
-    pub fn refused(&self, messages: &str, error: &ModelError) -> Option<Refused> {
+    pub fn refused_content(&self, messages: &str, error: &ModelError) -> Option<RefusedContent> {
         match self {
-            Self::Anthropic(_) => error.refused(),
-            Self::OpenAi(head) => openai::refused(head, messages, error),
+            Self::Anthropic(_) => error.refused_content(),
+            Self::OpenAi(head) => openai::refused_content(head, messages, error),
         }
     }
 }
@@ -259,7 +259,7 @@ pub struct Reply {
     /// The category and explanation of a refusal, if the model gave them.
     pub refusal: Refusal,
     /// The token counts of a server-side compaction, if there was one.
-    pub summed_up: Option<ReplyCompaction>,
+    pub compaction: Option<ReplyCompaction>,
     /// The context edits that the server applied, as a JSON array; `None` if there were none.
     pub applied_edits: Option<Box<RawValue>>,
 }

@@ -159,7 +159,7 @@ impl<'a> Model<'a> {
     }
 
     /// True if the model supports summaries, automatic and on request.
-    pub(crate) fn sums_up(self) -> bool {
+    pub(crate) fn can_compact(self) -> bool {
         self.is_least_limited() || self.version > (4, 5)
     }
 
@@ -227,13 +227,13 @@ impl<'a> Model<'a> {
                 "batch": { "supported": false },
                 "code_execution": { "supported": false },
                 "context_management": self.context_management(),
-                "compaction": { "supported": self.sums_up() },
+                "compaction": { "supported": self.can_compact() },
             },
         })
     }
 
     fn context_management(self) -> Value {
-        let has = |edit| if edit == COMPACT { self.sums_up() } else { self.clears_context() };
+        let has = |edit| if edit == COMPACT { self.can_compact() } else { self.clears_context() };
         let edits = EDITS.map(|edit| (edit.to_owned(), json!({ "supported": has(edit) })));
         let own = [("supported".to_owned(), self.clears_context().into())];
         own.into_iter().chain(edits).collect()

@@ -100,7 +100,7 @@ impl Assembler {
             stop: ModelStop::from(stop.as_deref().unwrap_or_default()),
             usage: usage(&self.usage),
             refusal: message.read("stop_details").unwrap_or_default(),
-            summed_up: summed_up(&self.usage),
+            compaction: compaction(&self.usage),
             applied_edits: self.applied_edits.filter(|edits| are_edits(edits)),
         })
     }
@@ -174,7 +174,7 @@ fn steps(usage: &RawObject, kind: &str) -> Vec<RawObject> {
 }
 
 /// The prompt tokens of the first compaction, and of the message after the last compaction.
-fn summed_up(usage: &RawObject) -> Option<ReplyCompaction> {
+fn compaction(usage: &RawObject) -> Option<ReplyCompaction> {
     let prompt = |step: &RawObject| counts(step).prompt();
     let tokens_before = steps(usage, "compaction").first().map(prompt)?;
     let tokens_after = steps(usage, "message").last().map(prompt);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::marks::{Mark, block_of};
+use super::cache_breakpoint::{CacheBreakpoint, block_of};
 use crate::domain::context::Context;
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
@@ -23,7 +23,7 @@ pub struct Head {
     betas: Arc<str>,
     /// The same for messages that begin with a compaction summary.
     betas_compacted: Arc<str>,
-    pub(super) mark: Option<Mark>,
+    pub(super) breakpoint: Option<CacheBreakpoint>,
     /// The instructions for a summary, if the request is for a summary instead of an answer.
     pub(super) summary: Option<Box<RawValue>>,
 }
@@ -41,7 +41,7 @@ struct Fields<'a> {
     /// Automatic caching: the server places the breakpoint on the last cacheable block and moves
     /// it with the conversation, so no breakpoint changes a block that was sent before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<Mark>,
+    cache_control: Option<CacheBreakpoint>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -119,17 +119,17 @@ impl Head {
         tools_of_run: Option<&RawValue>,
         prompt_cache: Option<CacheTtl>,
     ) -> Result<Self, serde_json::Error> {
-        let mark = prompt_cache.map(Mark::new);
+        let breakpoint = prompt_cache.map(CacheBreakpoint::new);
         let mut tools = tools(settings, tools_of_run)?;
-        let system = system(settings, mark)?;
-        if let (Some(mark), None) = (mark, &system) {
-            tools = Cow::Owned(mark.at_the_end(&tools)?);
+        let system = system(settings, breakpoint)?;
+        if let (Some(breakpoint), None) = (breakpoint, &system) {
+            tools = Cow::Owned(breakpoint.at_the_end(&tools)?);
         }
         let options = &settings.model_options;
         let fields = Fields {
             max_tokens: Some(settings.max_tokens),
             stream: Some(true),
-            cache_control: mark,
+            cache_control: breakpoint,
             stop_sequences: &settings.stop_sequences,
             metadata: options.user_id.as_deref().map(|user_id| Metadata { user_id }),
             service_tier: options.service_tier,
@@ -141,7 +141,7 @@ impl Head {
             system: system.as_deref(),
             ..Fields::counted(settings, &tools)
         };
-        Ok(Self { mark, ..Self::of(&fields, settings)? })
+        Ok(Self { breakpoint, ..Self::of(&fields, settings)? })
     }
 
     /// Builds the head of a request for a summary, with the session's instructions for it.
@@ -179,7 +179,13 @@ impl Head {
             betas.push(COMPACTION);
         }
         let betas_compacted = betas.join(",").into();
-        Ok(Self { text: text.into(), betas: joined, betas_compacted, mark: None, summary: None })
+        Ok(Self {
+            text: text.into(),
+            betas: joined,
+            betas_compacted,
+            breakpoint: None,
+            summary: None,
+        })
     }
 
     /// The size in bytes.
@@ -247,12 +253,12 @@ struct Typed<'a> {
 /// is shorthand for one block.
 fn system(
     settings: &Settings,
-    mark: Option<Mark>,
+    breakpoint: Option<CacheBreakpoint>,
 ) -> Result<Option<Box<RawValue>>, serde_json::Error> {
     let system = &settings.system;
-    let Some(mark) = mark.filter(|_| !system.is_empty()) else {
+    let Some(breakpoint) = breakpoint.filter(|_| !system.is_empty()) else {
         return Ok((!system.is_empty()).then(|| system.json().to_owned()));
     };
     let blocks = if system.is_text() { block_of(system.json())? } else { system.json().to_owned() };
-    mark.at_the_end(&blocks).map(Some)
+    breakpoint.at_the_end(&blocks).map(Some)
 }

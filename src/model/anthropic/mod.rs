@@ -1,11 +1,11 @@
 //! The Anthropic Messages API, also offered by many other servers.
 
 mod assemble;
+mod cache_breakpoint;
 mod client;
 mod count;
 mod decode;
 mod head;
-mod marks;
 mod models;
 mod raw_object;
 mod request;

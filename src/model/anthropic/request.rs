@@ -13,10 +13,10 @@ use crate::model::Messages;
 pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {
     let mut body = Vec::with_capacity(head.text.len() + messages.text.len() + 128);
     body.extend_from_slice(&head.text);
-    let far = head.mark.zip(messages.far_mark);
-    match far.and_then(|(mark, at)| Some((mark, messages.text.split_at_checked(at)?))) {
-        Some((mark, (before, after))) => {
-            for part in [before, mark.member(), after] {
+    let far = head.breakpoint.zip(messages.far_breakpoint);
+    match far.and_then(|(breakpoint, at)| Some((breakpoint, messages.text.split_at_checked(at)?))) {
+        Some((breakpoint, (before, after))) => {
+            for part in [before, breakpoint.member(), after] {
                 body.extend_from_slice(part.as_bytes());
             }
         }

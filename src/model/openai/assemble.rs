@@ -114,7 +114,7 @@ impl Assembler {
                 category: None,
                 explanation: Some(self.refusal).filter(|text| !text.is_empty()),
             },
-            summed_up: None,
+            compaction: None,
             applied_edits: None,
         })
     }

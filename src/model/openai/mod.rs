@@ -10,10 +10,10 @@ mod decode;
 mod error;
 mod options;
 mod parts;
-mod refused;
+mod refused_content;
 mod request;
 mod translate;
 
 pub use client::{Client, ClientConfig, ReplyStream};
-pub use refused::refused;
+pub use refused_content::refused_content;
 pub use request::{Head, body};

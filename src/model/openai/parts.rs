@@ -20,7 +20,7 @@ pub(super) struct Image {
     /// The URL, which may be a data URL with the image itself.
     pub(super) url: String,
     /// The position of the image in the history.
-    pub(super) place: BlockPosition,
+    pub(super) position: BlockPosition,
 }
 
 impl Part {
@@ -117,10 +117,10 @@ enum TextOrBlocks {
     Blocks(Vec<UserBlock>),
 }
 
-/// Converts a block of the user; `None` if the protocol cannot express it. Without a place, images
-/// are replaced by a text.
-pub(super) fn part(raw: &RawValue, place: Option<BlockPosition>) -> Option<Part> {
-    serde_json::from_str::<UserBlock>(raw.get()).ok()?.part(place)
+/// Converts a block of the user; `None` if the protocol cannot express it. Without a position,
+/// images are replaced by a text.
+pub(super) fn part(raw: &RawValue, position: Option<BlockPosition>) -> Option<Part> {
+    serde_json::from_str::<UserBlock>(raw.get()).ok()?.part(position)
 }
 
 /// The text of a compaction summary, if the block is one.
@@ -142,24 +142,25 @@ pub(super) fn summary(raw: &RawValue) -> Option<String> {
     }
 }
 
-/// Converts the content of a tool result. Without a place, images are replaced by a text.
-pub(super) fn result_parts(raw: &RawValue, place: Option<BlockPosition>) -> Vec<Part> {
+/// Converts the content of a tool result. Without a position, images are replaced by a text.
+pub(super) fn result_parts(raw: &RawValue, position: Option<BlockPosition>) -> Vec<Part> {
     #[derive(Deserialize)]
     struct ToolResult {
         #[serde(default)]
         content: TextOrBlocks,
     }
     let result = serde_json::from_str::<ToolResult>(raw.get());
-    result.map(|result| result.content.parts(place)).unwrap_or_default()
+    result.map(|result| result.content.parts(position)).unwrap_or_default()
 }
 
 impl TextOrBlocks {
-    fn parts(self, place: Option<BlockPosition>) -> Vec<Part> {
+    fn parts(self, position: Option<BlockPosition>) -> Vec<Part> {
         match self {
             Self::Nothing => Vec::new(),
             Self::Text(text) => vec![Part::Text(text)],
             Self::Blocks(blocks) => {
-                let at = |part| place.map(|place| BlockPosition { part: Some(part), ..place });
+                let at =
+                    |part| position.map(|position| BlockPosition { part: Some(part), ..position });
                 let blocks = blocks.into_iter().enumerate();
                 blocks.filter_map(|(part, block)| block.part(at(part))).collect()
             }
@@ -173,11 +174,11 @@ impl TextOrBlocks {
 }
 
 impl UserBlock {
-    fn part(self, place: Option<BlockPosition>) -> Option<Part> {
+    fn part(self, position: Option<BlockPosition>) -> Option<Part> {
         Some(match self {
             Self::Text { text } => Part::Text(text),
-            Self::Image { source } => match (source.url(), place) {
-                (Some(url), Some(place)) => Part::Image(Image { url, place }),
+            Self::Image { source } => match (source.url(), position) {
+                (Some(url), Some(position)) => Part::Image(Image { url, position }),
                 _ => Part::Text("[an image that cannot be shown here]".to_owned()),
             },
             Self::Document { source, title, context } => {

@@ -58,7 +58,7 @@ fn request() -> RequestRecord {
         form: RequestForm {
             tool_choice: ToolChoice::Any,
             prompt_cache: None,
-            far_mark: None,
+            far_breakpoint: None,
             sent_changes: 0,
             compacted: None,
             summary: false,

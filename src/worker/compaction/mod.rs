@@ -104,7 +104,7 @@ impl Compactor {
         let is_enabled = run.settings().context.compact_at.is_some();
         let last_seq = state.writer.last_message_seq();
         let has_earlier_messages = last_seq > state.writer.transcript.compacted() + 1;
-        let is_supported = run.services.model.sums_up();
+        let is_supported = run.services.model.can_compact();
         state.progress.is_at_first_request()
             && is_enabled
             && has_earlier_messages
@@ -215,7 +215,7 @@ impl SummaryRequest<'_> {
         let view = state.writer.transcript.view();
         let text = sent_before(self.earlier.up_to(self.end), view.clone());
         let is_compacted = view.compaction.is_some();
-        let messages = Messages { text: &text, far_mark: None, is_compacted };
+        let messages = Messages { text: &text, far_breakpoint: None, is_compacted };
         let max_tokens = Some(settings.max_tokens);
         let form = model.form(&state.writer, messages, &ToolChoice::Auto, max_tokens);
         let form = RequestForm { summary: true, ..form };
@@ -240,7 +240,7 @@ impl SummaryRequest<'_> {
         let changes = state.writer.transcript.view().changes.clone();
         let view = SentView { changes, compaction: Some(compaction.clone()) };
         let text = sent_messages(&self.earlier.lines, view);
-        let sent = Messages { text: &text, far_mark: None, is_compacted: true };
+        let sent = Messages { text: &text, far_breakpoint: None, is_compacted: true };
         let counted = count_tokens(run, sent).await;
         let RequestSizes { whole, messages, .. } = self.earlier.sizes;
         let estimate = || {

@@ -5,7 +5,7 @@ use crate::agent::sent_view::replacing;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::note::Note;
 use crate::domain::sent_history::{BlockPosition, SentChange};
-use crate::model::{Head, ModelError, Refused};
+use crate::model::{Head, ModelError, RefusedContent};
 use crate::store::messages::list_lines;
 use crate::store::step::StepCommit;
 use crate::worker::run::step_writer::StepWriter;
@@ -21,10 +21,12 @@ impl ModelCalls<'_> {
         error: ModelError,
     ) -> Result<(), StopCause> {
         let transcript = &writer.transcript;
-        let changes = match head.refused(transcript.messages().text, &error) {
-            Some(Refused::Thinking) => transcript.without_thinking().into_iter().collect(),
-            Some(Refused::Summary) => transcript.without_summary().into_iter().collect(),
-            Some(Refused::Blocks(places)) => self.without_blocks(writer, &places).await?,
+        let changes = match head.refused_content(transcript.messages().text, &error) {
+            Some(RefusedContent::Thinking) => transcript.without_thinking().into_iter().collect(),
+            Some(RefusedContent::Summary) => transcript.without_summary().into_iter().collect(),
+            Some(RefusedContent::Blocks(positions)) => {
+                self.without_blocks(writer, &positions).await?
+            }
             None => Vec::new(),
         };
         if changes.is_empty() {
@@ -47,14 +49,14 @@ impl ModelCalls<'_> {
         writer.reload_transcript().await
     }
 
-    /// The changes that replace the blocks at these places wherever they occur in the history,
+    /// The changes that replace the blocks at these positions wherever they occur in the history,
     /// without those that are in force already.
     async fn without_blocks(
         &self,
         writer: &StepWriter<'_>,
-        places: &[BlockPosition],
+        positions: &[BlockPosition],
     ) -> Result<Vec<SentChange>, StopCause> {
-        let unreadable = writer.transcript.replaceable(places);
+        let unreadable = writer.transcript.replaceable(positions);
         if unreadable.is_empty() {
             return Ok(Vec::new());
         }

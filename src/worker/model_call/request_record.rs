@@ -29,7 +29,7 @@ impl ModelCalls<'_> {
         RequestForm {
             tool_choice: choice.clone(),
             prompt_cache: services.prompt_cache,
-            far_mark: messages.far_mark,
+            far_breakpoint: messages.far_breakpoint,
             sent_changes: view.changes.len(),
             compacted: view.compaction.as_ref().map(|compaction| compaction.up_to),
             summary: false,
@@ -46,12 +46,12 @@ impl ModelCalls<'_> {
         reply: &Reply,
     ) -> Option<RequestRecord> {
         // A summary within a reply is a step of its own with a prompt of its own.
-        let summary = reply.summed_up.map(|summary| summary.usage).unwrap_or_default();
+        let summary = reply.compaction.map(|summary| summary.usage).unwrap_or_default();
         let cost = |price: Price| price.cost(&(reply.usage - summary)) + price.cost(&summary);
         let cost = self.run.settings().price.map(cost);
         progress.count_request(reply.usage, cost);
         let record = self.take_record()?;
-        let counted = reply.summed_up.and_then(|summary| summary.tokens_after);
+        let counted = reply.compaction.and_then(|summary| summary.tokens_after);
         let tokens = counted.unwrap_or_else(|| reply.usage.prompt());
         if record.form.question.is_none() {
             self.measured = Some(Measured { bytes: record.body_length, tokens });

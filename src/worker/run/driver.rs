@@ -245,7 +245,7 @@ impl Driver<'_> {
         let calls = self.tools.call_events(&self.state, calls)?;
         // The summary of a refused draft is dropped together with it.
         let has_summary = content.summary()?.is_some();
-        let compacted = reply.summed_up.filter(|_| has_summary);
+        let compacted = reply.compaction.filter(|_| has_summary);
         let mut events: Vec<NewEvent> = compacted.map(compacted_event).into_iter().collect();
         events.extend(reply_events(content, ids, calls)?);
         Ok(events)

@@ -128,11 +128,11 @@ fn sampling_request(
     let model = &run.services.model;
     let head = model.head(&run.settings().for_question(question), None, None)?;
     let text = question.messages();
-    let messages = Messages { text: &text, far_mark: None, is_compacted: false };
+    let messages = Messages { text: &text, far_breakpoint: None, is_compacted: false };
     let form = RequestForm {
         tool_choice: ToolChoice::Auto,
         prompt_cache: None,
-        far_mark: None,
+        far_breakpoint: None,
         sent_changes: 0,
         compacted: None,
         summary: false,

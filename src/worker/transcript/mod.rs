@@ -6,7 +6,7 @@
 //! messages that were added since. That keeps the cost of a turn from growing with the history.
 
 mod cache;
-mod cache_marker;
+mod far_breakpoint;
 mod prefix;
 
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ use crate::model::Messages;
 use crate::store::StoreError;
 use crate::store::messages::{Line, list_lines};
 use crate::store::sent_changes;
-use cache_marker::{MessageRange, far_mark};
+use far_breakpoint::{MessageRange, far_breakpoint};
 use prefix::Prefix;
 
 pub(super) use cache::TranscriptCache;
@@ -118,8 +118,8 @@ impl Transcript {
 
     /// The messages to send.
     pub(super) fn messages(&self) -> Messages<'_> {
-        let far_mark = self.asked.and_then(|asked| far_mark(&self.text, asked));
-        Messages { text: &self.text, far_mark, is_compacted: self.view.compaction.is_some() }
+        let far_breakpoint = self.asked.and_then(|asked| far_breakpoint(&self.text, asked));
+        Messages { text: &self.text, far_breakpoint, is_compacted: self.view.compaction.is_some() }
     }
 
     /// The differences between the stored history and the requests.

@@ -76,14 +76,14 @@ fn a_long_turn_has_a_marker_at_the_end_of_the_last_request() {
     let results = many(r#"{"type":"tool_result","tool_use_id":"1"}"#);
     let mut transcript = Transcript::default();
     transcript.push(Role::User, hello);
-    assert_eq!(transcript.messages().far_mark, None);
+    assert_eq!(transcript.messages().far_breakpoint, None);
     transcript.push(Role::Assistant, &calls);
     transcript.push(Role::User, &results);
     let asked = r#"{"role":"user","content":[{"type":"text","text":"Hello"}]}"#;
-    assert_eq!(transcript.messages().far_mark, Some(asked.len() - "}]}".len()));
+    assert_eq!(transcript.messages().far_breakpoint, Some(asked.len() - "}]}".len()));
     transcript.push(Role::Assistant, hello);
     transcript.push(Role::User, hello);
-    assert_eq!(transcript.messages().far_mark, None);
+    assert_eq!(transcript.messages().far_breakpoint, None);
 }
 
 #[test]

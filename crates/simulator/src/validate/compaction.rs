@@ -40,7 +40,7 @@ pub(super) fn setting(request: ApiRequest<'_>, model: Model<'_>, rules: &Rules) 
     let Some(setting) = request.compaction().filter(|_| !ignores(request, rules)) else {
         return Ok(());
     };
-    if !model.sums_up() {
+    if !model.can_compact() {
         return refuse("compaction is not supported by this model");
     }
     shape(setting)?;

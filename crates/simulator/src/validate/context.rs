@@ -36,7 +36,7 @@ pub(super) fn check(request: ApiRequest<'_>, model: Model<'_>, rules: &Rules) ->
         }
         kinds.push(kind);
     }
-    if kinds.contains(&COMPACT) && !model.sums_up() {
+    if kinds.contains(&COMPACT) && !model.can_compact() {
         return refuse(format!("context_management: `{COMPACT}` is not supported by this model"));
     }
     thinking(request, model, &kinds)

@@ -17,7 +17,7 @@ fn settings() -> Settings {
 }
 
 fn whole(text: &str) -> Messages<'_> {
-    Messages { text, far_mark: None, is_compacted: false }
+    Messages { text, far_breakpoint: None, is_compacted: false }
 }
 
 const FIVE: Option<CacheTtl> = Some(CacheTtl::FiveMinutes);
@@ -62,10 +62,11 @@ fn without_a_system_prompt_the_tools_carry_the_breakpoint_with_the_same_ttl() {
 #[test]
 fn the_far_breakpoint_is_inserted_into_its_block_only_when_caching_is_on() {
     let text = r#"{"role":"user","content":[{"type":"text"}]},{"more":1}"#;
-    let far_mark = text.find("}]}");
+    let far_breakpoint = text.find("}]}");
     let ends = |cache: Option<CacheTtl>, messages: &str| {
         let head = Head::new(&settings(), None, cache).unwrap();
-        let body = body(&head, Messages { text, far_mark, is_compacted: false }, &ToolChoice::Auto);
+        let body =
+            body(&head, Messages { text, far_breakpoint, is_compacted: false }, &ToolChoice::Auto);
         let end = format!(r#""messages":[{messages}]}}"#);
         assert!(body.ends_with(end.as_bytes()), "{body:?}");
     };

@@ -16,13 +16,13 @@ use crate::domain::prompt_cache::CacheTtl;
 
 /// A cache breakpoint, as the value of `cache_control`.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Mark {
+pub(super) struct CacheBreakpoint {
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<&'static str>,
 }
 
-impl Mark {
+impl CacheBreakpoint {
     pub(super) const fn new(ttl: CacheTtl) -> Self {
         let ttl = match ttl {
             CacheTtl::FiveMinutes => None,
@@ -39,8 +39,8 @@ impl Mark {
         }
     }
 
-    /// Marks the last element of an array of blocks or tools, and leaves everything else as it is.
-    /// An array that contains a breakpoint already is not changed.
+    /// Adds the breakpoint to the last element of an array of blocks or tools and changes nothing
+    /// else. An array that already contains a breakpoint is not changed.
     pub(super) fn at_the_end(self, array: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
         let text = array.get();
         match text.rfind('}') {
@@ -67,27 +67,27 @@ pub(super) fn block_of(text: &RawValue) -> Result<Box<RawValue>, serde_json::Err
 mod tests {
     use super::*;
 
-    fn marked(ttl: CacheTtl, array: &str) -> String {
+    fn with_breakpoint(ttl: CacheTtl, array: &str) -> String {
         let array = RawValue::from_string(array.to_owned()).unwrap();
-        Mark::new(ttl).at_the_end(&array).unwrap().get().to_owned()
+        CacheBreakpoint::new(ttl).at_the_end(&array).unwrap().get().to_owned()
     }
 
     #[test]
-    fn the_last_element_is_marked_and_the_rest_is_unchanged() {
+    fn the_last_element_gets_the_breakpoint_and_the_rest_is_unchanged() {
         assert_eq!(
-            marked(CacheTtl::FiveMinutes, r#"[{"a": {}}, {"b":  "}" } ]"#),
+            with_breakpoint(CacheTtl::FiveMinutes, r#"[{"a": {}}, {"b":  "}" } ]"#),
             r#"[{"a": {}}, {"b":  "}" ,"cache_control":{"type":"ephemeral"}} ]"#
         );
         assert_eq!(
-            marked(CacheTtl::Hour, r#"[{"a":1}]"#),
+            with_breakpoint(CacheTtl::Hour, r#"[{"a":1}]"#),
             r#"[{"a":1,"cache_control":{"type":"ephemeral","ttl":"1h"}}]"#
         );
     }
 
     #[test]
-    fn an_array_that_is_empty_or_marked_already_is_not_changed() {
+    fn an_array_that_is_empty_or_has_a_breakpoint_is_not_changed() {
         for array in ["[]", r#"[{"a":1,"cache_control":null},{"b":1}]"#] {
-            assert_eq!(marked(CacheTtl::Hour, array), array);
+            assert_eq!(with_breakpoint(CacheTtl::Hour, array), array);
         }
     }
 }

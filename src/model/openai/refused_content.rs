@@ -4,30 +4,30 @@ use super::parts::{Image, Part};
 use super::request::Head;
 use super::translate::{Message, translate};
 use crate::domain::sent_history::BlockPosition;
-use crate::model::{ModelError, Refused};
+use crate::model::{ModelError, RefusedContent};
 
 /// Returns the rejected images of the request that this head and history produced: the image at the
 /// path that the error names, or the images with the URL in its message.
-pub fn refused(head: &Head, history: &str, error: &ModelError) -> Option<Refused> {
+pub fn refused_content(head: &Head, history: &str, error: &ModelError) -> Option<RefusedContent> {
     let (message, paths) = error.refusal()?;
     let messages = translate(&format!("[{history}]"), head.takes_images()).ok()?;
     let images = images(&messages);
     let before = usize::from(head.has_system());
 
-    let named = paths.iter().filter_map(|path| place(path)).filter_map(|(message, part)| {
+    let named = paths.iter().filter_map(|path| position(path)).filter_map(|(message, part)| {
         let at = (message.checked_sub(before)?, part);
-        images.iter().find(|(place, _)| *place == at).map(|(_, image)| image.place)
+        images.iter().find(|(position, _)| *position == at).map(|(_, image)| image.position)
     });
-    let mut places: Vec<BlockPosition> = named.collect();
-    if places.is_empty() {
+    let mut positions: Vec<BlockPosition> = named.collect();
+    if positions.is_empty() {
         // One URL may be a prefix of another.
         let quoted =
             images.iter().map(|(_, image)| &image.url).filter(|url| message.contains(*url));
         let url = quoted.max_by_key(|url| url.len())?;
         let of_url = images.iter().filter(|(_, image)| image.url == *url);
-        places.extend(of_url.map(|(_, image)| image.place));
+        positions.extend(of_url.map(|(_, image)| image.position));
     }
-    Some(Refused::Blocks(places))
+    Some(RefusedContent::Blocks(positions))
 }
 
 /// The images of a request, each with the index of its message and its part.
@@ -46,7 +46,7 @@ fn images<'a>(messages: &'a [Message<'_>]) -> Vec<((usize, usize), &'a Image)> {
 
 /// Parses the message index and part index of a path: `messages.[2].content.[0].image_url` or
 /// `messages[2].content[0].image_url.url`.
-fn place(path: &str) -> Option<(usize, usize)> {
+fn position(path: &str) -> Option<(usize, usize)> {
     let mut words = path.split(['.', '[', ']']).filter(|word| !word.is_empty());
     if words.next() != Some("messages") {
         return None;
@@ -82,7 +82,7 @@ mod tests {
             .join(",")
     }
 
-    fn refused_by(system: &str, message: &str, param: &str) -> Option<Refused> {
+    fn refused_by(system: &str, message: &str, param: &str) -> Option<RefusedContent> {
         let dialect = Dialect { max_tokens_field: MaxTokensField::MaxTokens, takes_images: true };
         let tools = RawValue::from_string("[]".to_owned()).unwrap();
         let settings = Settings { system: system.into(), tools, ..Settings::default() };
@@ -94,11 +94,11 @@ mod tests {
             paths: Box::new([param.to_owned()]),
             head: ReplyHead::default(),
         };
-        refused(&head, &history(), &error)
+        refused_content(&head, &history(), &error)
     }
 
-    fn block(message: usize, block: usize, part: Option<usize>) -> Refused {
-        Refused::Blocks(vec![BlockPosition { message, block, part }])
+    fn block(message: usize, block: usize, part: Option<usize>) -> RefusedContent {
+        RefusedContent::Blocks(vec![BlockPosition { message, block, part }])
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::domain::sent_history::BlockPosition;
 
 /// A part of the history that the server rejects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum RefusedContent {
     /// Thinking blocks: their signature does not verify, or they are in a position where the
     /// protocol allows none.
     Thinking,
@@ -20,8 +20,8 @@ pub enum Refused {
 
 impl ModelError {
     /// Returns the part of the history that the server rejects, if the error names one.
-    pub(super) fn refused(&self) -> Option<Refused> {
-        self.refusal().and_then(|(message, paths)| refused(message, paths))
+    pub(super) fn refused_content(&self) -> Option<RefusedContent> {
+        self.refusal().and_then(|(message, paths)| refused_content(message, paths))
     }
 
     /// Returns the message of an `invalid_request_error` and the paths that it lists.
@@ -46,7 +46,7 @@ impl ModelError {
     }
 }
 
-fn refused(sentence: &str, paths: &[String]) -> Option<Refused> {
+fn refused_content(sentence: &str, paths: &[String]) -> Option<RefusedContent> {
     let names = |word| sentence.contains(word);
     if names("bound to a different conversation")
         || names("Invalid `signature` in `thinking` block")
@@ -54,20 +54,21 @@ fn refused(sentence: &str, paths: &[String]) -> Option<Refused> {
         || names("`thinking` or `redacted_thinking` blocks in the latest assistant message")
         || names("final block in an assistant message cannot be `thinking`")
     {
-        return Some(Refused::Thinking);
+        return Some(RefusedContent::Thinking);
     }
     if names("compaction") && !names("anthropic-beta") {
-        return Some(Refused::Summary);
+        return Some(RefusedContent::Summary);
     }
-    let mut places: Vec<BlockPosition> = paths.iter().filter_map(|path| place(path)).collect();
-    if places.is_empty() {
-        places.push(place(sentence.split_once(": ")?.0)?);
+    let mut positions: Vec<BlockPosition> =
+        paths.iter().filter_map(|path| position(path)).collect();
+    if positions.is_empty() {
+        positions.push(position(sentence.split_once(": ")?.0)?);
     }
-    Some(Refused::Blocks(places))
+    Some(RefusedContent::Blocks(positions))
 }
 
 /// The block that a path points to or into.
-fn place(path: &str) -> Option<BlockPosition> {
+fn position(path: &str) -> Option<BlockPosition> {
     let mut words = path.split('.');
     if words.next() != Some("messages") {
         return None;
@@ -88,21 +89,21 @@ mod tests {
     use super::*;
     use crate::model::ReplyHead;
 
-    fn of(status: u16, message: &str) -> Option<Refused> {
+    fn of(status: u16, message: &str) -> Option<RefusedContent> {
         naming(status, message, &[])
     }
 
-    fn naming(status: u16, message: &str, paths: &[&str]) -> Option<Refused> {
+    fn naming(status: u16, message: &str, paths: &[&str]) -> Option<RefusedContent> {
         let (kind, message) = (ErrorKind::of_status(status), message.to_owned());
         let paths = paths.iter().map(|path| (*path).to_owned()).collect();
         let (status, head) = (Some(status), ReplyHead::default());
-        ModelError::Api { status, kind, message, paths, head }.refused()
+        ModelError::Api { status, kind, message, paths, head }.refused_content()
     }
 
     #[test]
     fn a_path_names_a_block_or_a_part_of_a_block() {
         let named =
-            |part| Some(Refused::Blocks(vec![BlockPosition { message: 3, block: 1, part }]));
+            |part| Some(RefusedContent::Blocks(vec![BlockPosition { message: 3, block: 1, part }]));
         let image = "messages.3.content.1.image.source.base64.data: Could not process image";
         assert_eq!(of(400, image), named(None));
         assert_eq!(of(400, "messages.3.content.1: too large"), named(None));
@@ -115,10 +116,10 @@ mod tests {
     #[test]
     fn all_listed_paths_are_rejected_blocks() {
         let paths = ["messages.0.content.2", "messages.4.content.0.content.1", "system.0"];
-        let place = |message, block, part| BlockPosition { message, block, part };
-        let places = vec![place(0, 2, None), place(4, 0, Some(1))];
+        let position = |message, block, part| BlockPosition { message, block, part };
+        let positions = vec![position(0, 2, None), position(4, 0, Some(1))];
         let message = "messages.0.content.2: too large";
-        assert_eq!(naming(400, message, &paths), Some(Refused::Blocks(places)));
+        assert_eq!(naming(400, message, &paths), Some(RefusedContent::Blocks(positions)));
         assert_eq!(naming(500, message, &paths), None);
     }
 
@@ -133,7 +134,7 @@ mod tests {
             "messages.1.content.0.thinking.signature: Field required",
             "messages.1: The final block in an assistant message cannot be `thinking`.",
         ] {
-            assert_eq!(of(400, sentence), Some(Refused::Thinking), "{sentence}");
+            assert_eq!(of(400, sentence), Some(RefusedContent::Thinking), "{sentence}");
         }
     }
 
