@@ -117,7 +117,7 @@ fn measure(
 fn keep(context: &ToolContext, answer: &Answer) {
     for note in &answer.notes {
         if let Note::Seen { path, hash } = note {
-            context.seen.remember(path, hash);
+            context.read_state.remember(path, hash);
         }
     }
 }

@@ -13,10 +13,10 @@ use super::tool_servers::read_servers;
 use super::web::WebArgs;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::builtin::{self, FileOptions, OpenMeteo, Options, Records};
+#[cfg(feature = "faults")]
+use crate::tools::crash_test_tools::tools as more_tools;
 use crate::tools::mcp::ServerSettings;
 use crate::tools::policy::{EvaluatorSource, OperatorPolicy};
-#[cfg(feature = "faults")]
-use crate::tools::witness::tools as more_tools;
 use crate::tools::{Tool, TypedTool as _};
 use sandbox::{Sandbox, Setting};
 

@@ -69,8 +69,8 @@ pub(crate) fn clock_skew() -> i64 {
     ARMED.get().map_or(0, |armed| armed.clock_skew)
 }
 
-/// Returns the file to which the witness tools write, if configured.
-pub(crate) fn witness() -> Option<PathBuf> {
+/// Returns the file to which the tools of the crash test write, if configured.
+pub(crate) fn trace_file() -> Option<PathBuf> {
     ARMED.get()?.witness.clone()
 }
 

@@ -10,7 +10,7 @@ mod armed;
 mod options;
 
 #[cfg(feature = "faults")]
-pub(crate) use armed::{clock_skew, has, point, point_blocking, witness};
+pub(crate) use armed::{clock_skew, has, point, point_blocking, trace_file};
 #[cfg(feature = "faults")]
 pub use options::FaultArgs;
 

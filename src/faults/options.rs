@@ -28,7 +28,7 @@ pub struct FaultArgs {
         hide = true
     )]
     pub(super) clock_skew: i64,
-    /// The file to which the witness tools write
+    /// The file to which the tools of the crash test write
     #[arg(long, value_name = "FILE", hide = true)]
     pub(super) witness: Option<PathBuf>,
 }

@@ -47,25 +47,29 @@ enum EditState {
 }
 
 impl Registry {
-    /// Returns the attributes by which `look_again` recognizes a change. Returns `None` if the tool
-    /// has no automatic fallback.
-    pub(super) fn wanted(&self, name: &str, change: &FileChange) -> Option<ExpectedChange> {
+    /// Returns the attributes by which `check_timed_out_change` recognizes a change. Returns `None`
+    /// if the tool has no automatic fallback.
+    pub(super) fn expected_change(
+        &self,
+        name: &str,
+        change: &FileChange,
+    ) -> Option<ExpectedChange> {
         let FileChange { path, content, result, .. } = change;
-        let is_wanted = self.fallback(name)?.is_automatic;
-        let wanted =
+        let is_automatic = self.fallback(name)?.is_automatic;
+        let expected =
             || ExpectedChange { path: path.clone(), after: hash(content), result: result.clone() };
-        is_wanted.then(wanted)
+        is_automatic.then(expected)
     }
 
     /// Reads a file whose change timed out, and returns success if the change has been made.
-    pub(super) async fn look_again(
+    pub(super) async fn check_timed_out_change(
         &self,
         context: &ToolContext,
         name: &str,
-        wanted: Option<ExpectedChange>,
+        expected: Option<ExpectedChange>,
         timeout: &str,
     ) -> Result<Output, ToolError> {
-        if let Some(ExpectedChange { path, after, result }) = wanted {
+        if let Some(ExpectedChange { path, after, result }) = expected {
             let (workspace, plain) = (context.workspace.clone(), path.clone());
             let read = async |_: &ToolContext| blocking(move || workspace.hash(&plain)).await;
             match self.in_time(context, name, read).await {
@@ -81,7 +85,7 @@ impl Registry {
     }
 
     /// Plans a change with a simpler tool after planning timed out.
-    pub(super) async fn plan_again(
+    pub(super) async fn plan_with_fallback(
         &self,
         context: &ToolContext,
         name: &str,
@@ -188,7 +192,7 @@ async fn safe_edit(
     request: &Arc<EditRequest>,
 ) -> Result<EditState, ToolError> {
     let current = Current::find(context, &request.file_path).await?;
-    let seen = context.seen.hash(&current.path).await?;
+    let seen = context.read_state.hash(&current.path).await?;
     let request = Arc::clone(request);
     blocking(move || {
         if current.before.is_some() && current.before != seen {

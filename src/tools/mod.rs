@@ -3,23 +3,23 @@
 pub mod builtin;
 mod caller;
 mod change;
+#[cfg(feature = "faults")]
+pub(crate) mod crash_test_tools;
 mod definition;
 mod endpoint;
 mod fallback;
 pub mod lease;
 pub mod mcp;
-mod model_access;
 pub mod pdf;
 pub mod policy;
+pub mod read_state;
 mod registry;
 mod results;
-mod schema_work;
+mod sampling;
+mod schema_cost;
 mod search;
-pub mod seen;
 mod text;
 mod typed;
-#[cfg(feature = "faults")]
-pub(crate) mod witness;
 pub mod workspace;
 
 use std::fmt;
@@ -46,12 +46,12 @@ pub use definition::check_definition;
 pub use endpoint::{BadEndpoints, endpoints};
 pub use fallback::Fallback;
 use lease::LeaseClock;
-pub use model_access::{Inquiry, ModelAccess};
+use read_state::ReadState;
 pub use registry::{
     Answer, BadTool, CatalogEntry, ListChanges, Registry, ServerDifference, unknown_tool,
 };
 pub use results::without_nul;
-use seen::SeenFiles;
+pub use sampling::{SamplingAccess, SamplingCall};
 pub use typed::{Typed, TypedTool};
 use workspace::{Draft, Workspace};
 
@@ -133,13 +133,13 @@ pub struct ToolContext {
     /// The claim under which the call runs.
     pub claim: Fence,
     /// The files that the model has read.
-    pub seen: SeenFiles,
+    pub read_state: ReadState,
     /// The permission mode after an approved plan. `None` outside of plan mode.
     pub after_plan: Option<PermissionMode>,
     /// The owner of the session that the call belongs to.
     pub caller: Caller,
     /// Access to the session's model, for tools that request a completion.
-    pub model: ModelAccess,
+    pub model: SamplingAccess,
 }
 
 impl ToolContext {
@@ -152,10 +152,10 @@ impl ToolContext {
             lease: LeaseClock::default(),
             tool_use_id: String::new(),
             claim: Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() },
-            seen: SeenFiles::default(),
+            read_state: ReadState::default(),
             after_plan: None,
             caller: Caller::default(),
-            model: ModelAccess::default(),
+            model: SamplingAccess::default(),
         }
     }
 
@@ -242,7 +242,7 @@ pub enum ErrorStyle {
 
 impl ErrorStyle {
     /// Formats an error text for the model.
-    pub fn told(self, text: &str) -> String {
+    pub fn format(self, text: &str) -> String {
         match self {
             Self::Plain => format!("Error: {text}"),
             Self::Wrapped => format!("<tool_use_error>{text}</tool_use_error>"),

@@ -12,7 +12,7 @@ use crate::domain::ids::SessionId;
 use crate::store::StoreError;
 use crate::store::connections::Connections;
 use crate::store::folders::{database_id, list_gone};
-use crate::tools::workspace::list_leaving;
+use crate::tools::workspace::list_removal_notes;
 
 /// The interval between collections. The first one begins when the process starts.
 const INTERVAL: Duration = Duration::from_mins(10);
@@ -54,12 +54,12 @@ async fn collect(
 ) -> Result<Option<SessionId>, StoreError> {
     let database = pool.with(async |conn| database_id(conn).await).await?;
     let NoteRange { age, after } = range;
-    let list = move |folder: &Path| list_leaving(folder, &database, age, (after, BATCH));
+    let list = move |folder: &Path| list_removal_notes(folder, &database, age, (after, BATCH));
     let notes = on_disk(workspaces, list).await.unwrap_or_default();
     let last = notes.last().map(|note| note.root);
     for note in notes {
         let gone = pool.with(async |conn| list_gone(conn, &note.sessions).await).await?;
-        on_disk(workspaces, move |folder| note.end(folder, &gone)).await;
+        on_disk(workspaces, move |folder| note.remove_all(folder, &gone)).await;
     }
     Ok(last)
 }
@@ -84,7 +84,7 @@ async fn on_disk<T: Send + 'static>(
 mod tests {
     use super::*;
     use crate::store::testing::database;
-    use crate::tools::workspace::Leaving;
+    use crate::tools::workspace::RemovalNote;
     use std::fs;
 
     #[tokio::test]
@@ -111,8 +111,8 @@ mod tests {
             fs::create_dir_all(folder(id).join("a")).unwrap();
         }
         let note = |database: &str, sessions: Vec<SessionId>| {
-            let leaving = Leaving { root: sessions[0], database: database.to_owned(), sessions };
-            leaving.note(&workspaces).unwrap();
+            let note = RemovalNote { root: sessions[0], database: database.to_owned(), sessions };
+            note.write(&workspaces).unwrap();
         };
         note(&here, vec![gone, kept]);
         note("1/2", vec![of_others]);
@@ -123,7 +123,7 @@ mod tests {
         let notes = || {
             let of = [&*here, "1/2"];
             of.map(|database| {
-                list_leaving(&workspaces, database, Duration::ZERO, (None, 10)).unwrap().len()
+                list_removal_notes(&workspaces, database, Duration::ZERO, (None, 10)).unwrap().len()
             })
         };
         collect(&pool, &workspaces, NoteRange { age: MIN_AGE, after: None }).await.unwrap();
@@ -143,8 +143,8 @@ mod tests {
         ids.sort_unstable();
         let folder = |id: &SessionId| home.path().join(id.to_string());
         for id in &ids {
-            let leaving = Leaving { root: *id, database: here.clone(), sessions: vec![*id] };
-            leaving.note(home.path()).unwrap();
+            let note = RemovalNote { root: *id, database: here.clone(), sessions: vec![*id] };
+            note.write(home.path()).unwrap();
             fs::create_dir(folder(id)).unwrap();
         }
         let age = Duration::ZERO;

@@ -82,7 +82,7 @@ pub async fn check_operator_agents(service: &Service) -> Result<(), BadAgentFile
             let mut profile = Agent::shared(name.clone(), agent).read_profile()?;
             if let Some(tools) = &mut profile.tools {
                 tools.retain(|tool| match tool {
-                    SessionTool::Name(name) => service.tools.absent(name).is_none(),
+                    SessionTool::Name(name) => service.tools.unavailable_reason(name).is_none(),
                     SessionTool::Server(_) | SessionTool::Client(_) => true,
                 });
             }

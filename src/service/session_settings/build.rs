@@ -64,7 +64,7 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
     check_rules(service, &permissions)?;
     let SessionTools { definitions: tools, client_tools } =
         session_tools(service, request.tools.as_deref(), defaults.tools.as_deref())?;
-    let offered_tools = service.tools.offered_beside(&tools);
+    let offered_tools = service.tools.tools_of_same_servers(&tools);
     let model = request.model.unwrap_or_else(|| defaults.model.clone());
     let limits = request.limits.or(&defaults.limits);
     let price = defaults.prices.get(&model).copied();

@@ -22,7 +22,7 @@ use crate::store::forks::{list_ids, list_tree};
 use crate::store::session_deletion::{
     DELETES_WITHIN, Doomed, be_patient, count_events, delete, lock, take_away,
 };
-use crate::tools::workspace::Leaving;
+use crate::tools::workspace::RemovalNote;
 
 /// Maximum time for a live run to settle. After that, its worker is fenced and the session is
 /// deleted.
@@ -212,7 +212,7 @@ impl Deletion<'_> {
     ) -> Result<WorkspaceRemoval, Error> {
         be_patient(conn).await?;
         let owners = sessions.iter().filter(|session| session.has_own_folder);
-        let note = Leaving {
+        let note = RemovalNote {
             root: self.request.session_id,
             database: database_id(conn).await?,
             sessions: owners.map(|session| session.id).collect(),

@@ -43,7 +43,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<bool, 
     inherit(conn, new).await?;
     inherit_view(conn, new).await?;
     if new.has_files {
-        inherit_seen_files(conn, new).await?;
+        inherit_read_state(conn, new).await?;
     }
     if let Some((message_id, content)) = new.closing {
         close(conn, new, message_id, content).await?;
@@ -130,7 +130,7 @@ async fn inherit_view(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<(), 
 
 /// The fork's model has not read what was read after the fork point. A file that was read before
 /// and again after it counts as unread: it is read once more.
-async fn inherit_seen_files(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<(), StoreError> {
+async fn inherit_read_state(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<(), StoreError> {
     sqlx::query!(
         "INSERT INTO seen_files (session_id, tenant_id, path, hash, seen_at)
          SELECT $2, f.tenant_id, f.path, f.hash, f.seen_at

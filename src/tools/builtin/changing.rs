@@ -45,12 +45,12 @@ impl Current {
     }
 
     /// Reads a file. Fails if the model has not read its current content.
-    pub(in crate::tools) async fn find_seen(
+    pub(in crate::tools) async fn find_read(
         context: &ToolContext,
         path: &str,
     ) -> Result<Self, ToolError> {
         let current = Self::find(context, path).await?;
-        check_seen(context, &current.path, current.before.as_ref()).await?;
+        check_read_state(context, &current.path, current.before.as_ref()).await?;
         Ok(current)
     }
 
@@ -78,13 +78,13 @@ impl Current {
 
 /// Fails if the model has not read the current content of the file. A file that does not exist
 /// passes.
-pub(in crate::tools) async fn check_seen(
+pub(in crate::tools) async fn check_read_state(
     context: &ToolContext,
     path: &str,
     now: Option<&Vec<u8>>,
 ) -> Result<(), ToolError> {
     let Some(now) = now else { return Ok(()) };
-    match context.seen.hash(path).await? {
+    match context.read_state.hash(path).await? {
         Some(seen) if seen == *now => Ok(()),
         Some(_) => Err(ToolError::ReadRequired(CHANGED.to_owned())),
         None => Err(ToolError::ReadRequired(NOT_READ.to_owned())),

@@ -76,7 +76,7 @@ pub(super) async fn plan(
         let text = format!("{path} is a notebook; use NotebookEdit to change its cells");
         return Err(ToolError::Invalid(text));
     }
-    let current = Current::find_seen(context, path).await?;
+    let current = Current::find_read(context, path).await?;
     current.check_exact(path)?;
     let path = path.to_owned();
     blocking(move || {

@@ -73,7 +73,9 @@ impl TypedTool for Read {
         .await?;
         let part_name = name_of_part(&path, part);
         let mut text = text;
-        if !self.0.repeat_reads && context.seen.hash(&part_name).await?.as_ref() == Some(&hash) {
+        if !self.0.repeat_reads
+            && context.read_state.hash(&part_name).await?.as_ref() == Some(&hash)
+        {
             text = format!(
                 "{file_path} has not changed since you read this part of it; see the earlier result."
             );

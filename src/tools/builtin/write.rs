@@ -37,7 +37,7 @@ impl TypedTool for Write {
 
     async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
         let Input { file_path, content } = input;
-        let current = Current::find_seen(context, &file_path).await?;
+        let current = Current::find_read(context, &file_path).await?;
         blocking(move || {
             let content = like(&current.file.text, &content);
             Ok(current.change(&file_path, &content))

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::changing::check_seen;
+use super::changing::check_read_state;
 use super::{FileOptions, blocking};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::{FileChange, ToolContext, ToolError, TypedTool};
@@ -44,7 +44,7 @@ impl TypedTool for WriteFile {
         })
         .await?;
         if self.0.read_before_write {
-            check_seen(context, &change.path, change.before.as_ref()).await?;
+            check_read_state(context, &change.path, change.before.as_ref()).await?;
         }
         Ok(change)
     }

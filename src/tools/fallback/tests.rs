@@ -48,7 +48,7 @@ fn fixture(file: &[u8], deadline: Duration) -> Fixture {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("a"), file).unwrap();
     let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
-    context.seen.remember("a", &hash(file));
+    context.read_state.remember("a", &hash(file));
     let tools = builtin::all(&builtin::Options::default());
     let simpler = tools.into_iter().find(|tool| tool.name() == write::NAME);
     let late: Arc<dyn Tool> = Arc::new(Typed(Late(deadline)));

@@ -227,7 +227,7 @@ fn go_duration(duration: Duration) -> String {
 /// Returns the result of a call whose evaluation failed. The text has the same form for all tools.
 pub fn refusal(error: &ToolError) -> Answer {
     Answer {
-        text: ErrorStyle::Wrapped.told(&error.to_string()),
+        text: ErrorStyle::Wrapped.format(&error.to_string()),
         is_error: true,
         error_type: error.error_type(),
         notes: Vec::new(),

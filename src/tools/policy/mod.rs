@@ -24,7 +24,7 @@ use crate::domain::tool::{ToolCall, ToolClass};
 pub use evaluator::{BadEvaluator, Evaluator, refusal};
 pub use operator::{EvaluatorSource, OperatorPolicy};
 pub use rule::{BadRule, MAX_REASON, check, remember};
-pub use url_provenance::is_told;
+pub use url_provenance::is_url_from_user_or_tool;
 pub use visible::visible;
 
 use input::CallInput;
@@ -111,11 +111,11 @@ impl Policy {
         &self,
         call: &ToolCall,
         class: ToolClass,
-        is_told: impl FnOnce() -> bool,
+        is_url_from_user_or_tool: impl FnOnce() -> bool,
     ) -> Verdict {
         let verdict = self.evaluate(call, class);
         let is_open = verdict.is_by_mode && verdict.permission == Permission::Allow;
-        if !is_open || self.mode == PermissionMode::Bypass || is_told() {
+        if !is_open || self.mode == PermissionMode::Bypass || is_url_from_user_or_tool() {
             return verdict;
         }
         let reason = "only the model has named this URL".to_owned();

@@ -27,7 +27,7 @@ struct Message {
 /// it. A tool that echoes its input therefore does not make a URL of the model trusted.
 ///
 /// `messages` are the messages of a request, as JSON objects separated by commas.
-pub fn is_told(address: &str, messages: &str) -> bool {
+pub fn is_url_from_user_or_tool(address: &str, messages: &str) -> bool {
     let Some(address) = normalized_url(address) else { return false };
     // Messages that cannot be parsed contain no URL.
     let messages: Vec<Message> = serde_json::from_str(&format!("[{messages}]")).unwrap_or_default();
@@ -152,9 +152,9 @@ mod tests {
         json!({ "role": "user", "content": [block] })
     }
 
-    fn is_told_in(address: &str, messages: &[Value]) -> bool {
+    fn is_from_user_or_tool(address: &str, messages: &[Value]) -> bool {
         let messages: Vec<String> = messages.iter().map(Value::to_string).collect();
-        is_told(address, &messages.join(","))
+        is_url_from_user_or_tool(address, &messages.join(","))
     }
 
     #[test]
@@ -174,11 +174,14 @@ mod tests {
             "http://example.com/a?b=c",
             "What does (example.com/a?b=c) say?",
         ] {
-            assert!(is_told_in(PAGE, &[text("user", said)]), "{said}");
+            assert!(is_from_user_or_tool(PAGE, &[text("user", said)]), "{said}");
         }
         let wiki = "https://en.wikipedia.org/wiki/Rust_(programming_language)";
-        assert!(is_told_in(wiki, &[text("user", &format!("see {wiki}."))]));
-        assert!(is_told_in("https://example.com", &[text("user", "https://example.com/#top")]));
+        assert!(is_from_user_or_tool(wiki, &[text("user", &format!("see {wiki}."))]));
+        assert!(is_from_user_or_tool(
+            "https://example.com",
+            &[text("user", "https://example.com/#top")]
+        ));
     }
 
     #[test]
@@ -191,7 +194,7 @@ mod tests {
             "https://example.com/A?b=c",
             "",
         ] {
-            assert!(!is_told_in(PAGE, &[text("user", said)]), "{said}");
+            assert!(!is_from_user_or_tool(PAGE, &[text("user", said)]), "{said}");
         }
     }
 
@@ -210,7 +213,7 @@ mod tests {
             (vec![], false),
         ];
         for (messages, expected) in cases {
-            assert_eq!(is_told_in(PAGE, &messages), expected, "{messages:?}");
+            assert_eq!(is_from_user_or_tool(PAGE, &messages), expected, "{messages:?}");
         }
     }
 
@@ -219,12 +222,12 @@ mod tests {
         let block = json!({ "type": "web_search_tool_result", "tool_use_id": "srvtoolu_1",
             "content": [{ "type": "web_search_result", "url": PAGE, "title": "A" }] });
         let message = json!({ "role": "assistant", "content": [block] });
-        assert!(is_told_in(PAGE, &[text("user", "hi"), message]));
+        assert!(is_from_user_or_tool(PAGE, &[text("user", "hi"), message]));
     }
 
     #[test]
     fn messages_that_cannot_be_parsed_contain_no_url() {
-        assert!(!is_told(PAGE, PAGE));
-        assert!(!is_told("no address", "no address"));
+        assert!(!is_url_from_user_or_tool(PAGE, PAGE));
+        assert!(!is_url_from_user_or_tool("no address", "no address"));
     }
 }

@@ -33,7 +33,7 @@ impl Registry {
     /// Executes a call. Every error is a result for the model: an unknown tool, an invalid
     /// input, a failure, a panic or a timeout.
     pub async fn call(&self, context: &ToolContext, name: &str, input: &RawValue) -> Answer {
-        let Some(entry) = self.entry(name) else { return self.missing(name) };
+        let Some(entry) = self.entry(name) else { return self.unavailable(name) };
         if entry.tool.class() == ToolClass::Checkable {
             return match self.plan(context, name, input).await {
                 Ok(change) => self.apply(context, name, change).await,
@@ -56,7 +56,7 @@ impl Registry {
         name: &str,
         input: &RawValue,
     ) -> Result<Task, Answer> {
-        let entry = self.entry(name).ok_or_else(|| self.missing(name))?;
+        let entry = self.entry(name).ok_or_else(|| self.unavailable(name))?;
         let none = || ToolError::Failed(format!("{name} starts no sub-agent"));
         let task = entry.check(input).and_then(|()| entry.tool.task(input).ok_or_else(none));
         match task {
@@ -73,7 +73,7 @@ impl Registry {
         name: &str,
         report: Result<String, String>,
     ) -> Answer {
-        let Some(entry) = self.entry(name) else { return self.missing(name) };
+        let Some(entry) = self.entry(name) else { return self.unavailable(name) };
         entry.answer(context, report.map(Output::from).map_err(ToolError::Failed)).await
     }
 
@@ -84,9 +84,11 @@ impl Registry {
         name: &str,
         input: &RawValue,
     ) -> Result<FileChange, Answer> {
-        let entry = self.entry(name).ok_or_else(|| self.missing(name))?;
+        let entry = self.entry(name).ok_or_else(|| self.unavailable(name))?;
         let planned = match entry.plan(context, input).await {
-            Err(ToolError::Timeout(text)) => self.plan_again(context, name, input, &text).await,
+            Err(ToolError::Timeout(text)) => {
+                self.plan_with_fallback(context, name, input, &text).await
+            }
             planned => planned,
         };
         match planned {
@@ -112,15 +114,17 @@ impl Registry {
 
     /// Applies a planned change.
     pub async fn apply(&self, context: &ToolContext, name: &str, change: FileChange) -> Answer {
-        let Some(entry) = self.entry(name) else { return self.missing(name) };
-        let wanted = self.wanted(name, &change);
+        let Some(entry) = self.entry(name) else { return self.unavailable(name) };
+        let expected = self.expected_change(name, &change);
         let made = entry
             .in_time(context, RawValue::NULL, async |context: &ToolContext| {
                 change::apply(context, change).await
             })
             .await;
         let made = match made {
-            Err(ToolError::Timeout(text)) => self.look_again(context, name, wanted, &text).await,
+            Err(ToolError::Timeout(text)) => {
+                self.check_timed_out_change(context, name, expected, &text).await
+            }
             made => made,
         };
         entry.answer(context, made).await

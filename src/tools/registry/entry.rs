@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::{Answer, BadTool};
 use crate::tools::results::presentable;
-use crate::tools::schema_work::is_bounded;
+use crate::tools::schema_cost::is_bounded;
 use crate::tools::{FileChange, Output, Tool, ToolContext, ToolError, check_definition};
 
 /// Maximum length of a validation message that quotes the input, in bytes.
@@ -118,7 +118,10 @@ impl Entry {
                 sandbox: self.tool.sandbox(),
             },
             Err(error) => Answer {
-                text: self.tool.error_style().told(&presentable(context, error.to_string()).await),
+                text: self
+                    .tool
+                    .error_style()
+                    .format(&presentable(context, error.to_string()).await),
                 is_error: true,
                 error_type: error.error_type(),
                 notes: Vec::new(),

@@ -39,23 +39,25 @@ struct Definition {
 
 impl Registry {
     /// Returns the number of tool list updates. If it is unchanged, no list has changed.
-    pub fn lists_told(&self) -> u64 {
-        self.served.told.load(Ordering::Acquire)
+    pub fn list_updates(&self) -> u64 {
+        self.served.updates.load(Ordering::Acquire)
     }
 
     /// Returns the names of all tools of those servers that have a tool in these definitions.
-    pub fn offered_beside(&self, definitions: &RawValue) -> Vec<String> {
+    pub fn tools_of_same_servers(&self, definitions: &RawValue) -> Vec<String> {
         let lists = self.served.lists.read().unwrap_or_else(PoisonError::into_inner);
         if lists.is_empty() {
             return Vec::new();
         }
         let names = defined_names(definitions);
         let listed = lists.iter().filter_map(|(server, list)| Some((server, list.as_ref()?)));
-        let beside = listed.filter(|(server, _)| {
+        let of_same_servers = listed.filter(|(server, _)| {
             let prefix = prefix(server);
             names.iter().any(|name| name.starts_with(&prefix))
         });
-        beside.flat_map(|(_, list)| list.names().map(str::to_owned).collect::<Vec<_>>()).collect()
+        of_same_servers
+            .flat_map(|(_, list)| list.names().map(str::to_owned).collect::<Vec<_>>())
+            .collect()
     }
 
     /// Returns the difference for each server with a known tool list. Omits servers of which
@@ -105,8 +107,8 @@ fn difference(
             hash.update(now);
         }
     }
-    let told = [&changes.added, &changes.removed, &changes.altered];
-    hash.update(format!("{told:?}"));
+    let names = [&changes.added, &changes.removed, &changes.altered];
+    hash.update(format!("{names:?}"));
     let hash = changes.are_any().then(|| hexadecimal(&hash.finalize()));
     ServerDifference { server: server.to_owned(), changes, hash }
 }

@@ -77,7 +77,7 @@ impl Registry {
     pub fn class(&self, name: &str) -> ToolClass {
         match self.entry(name) {
             Some(entry) => entry.tool.class(),
-            None if self.absent(name).is_some() => ToolClass::Effect,
+            None if self.unavailable_reason(name).is_some() => ToolClass::Effect,
             None => ToolClass::Pure,
         }
     }
@@ -103,7 +103,7 @@ impl Registry {
     /// Formats an error text in the style of the tool.
     pub fn error_text(&self, name: &str, text: &str) -> String {
         let style = self.entry(name).map(|entry| entry.tool.error_style());
-        style.unwrap_or(ErrorStyle::Plain).told(text)
+        style.unwrap_or(ErrorStyle::Plain).format(text)
     }
 
     /// Returns the validation errors of an input: JSON pointer and message.

@@ -16,7 +16,7 @@ pub(super) struct Served {
     /// The lists by server name; `None` for a server that has not sent one yet.
     pub(super) lists: RwLock<BTreeMap<String, Option<Arc<List>>>>,
     /// Number of received lists that changed something.
-    pub(super) told: AtomicU64,
+    pub(super) updates: AtomicU64,
 }
 
 /// The differences between two tool lists, by tool name.
@@ -92,7 +92,7 @@ impl Registry {
         let before = lists.insert(server.to_owned(), Some(Arc::clone(&list))).flatten();
         let changes = before.map(|before| ListChanges::between(&before, &list));
         if changes.as_ref().is_none_or(ListChanges::are_any) {
-            self.served.told.fetch_add(1, Ordering::Release);
+            self.served.updates.fetch_add(1, Ordering::Release);
         }
         Ok(changes)
     }
@@ -100,17 +100,20 @@ impl Registry {
     /// Returns the error text for a tool that belongs to a configured server but is not
     /// available now, or `None` for any other name. Such a tool can become available at any
     /// time, so it is not treated as a nonexistent tool, whose calls are harmless.
-    pub fn absent(&self, name: &str) -> Option<String> {
+    pub fn unavailable_reason(&self, name: &str) -> Option<String> {
         if self.entry(name).is_some() {
             return None;
         }
         let server = self.served.server_of(name)?;
-        Some(ErrorStyle::Plain.told(&format!("the tool server {server} does not offer {name} now")))
+        Some(
+            ErrorStyle::Plain
+                .format(&format!("the tool server {server} does not offer {name} now")),
+        )
     }
 
     /// Returns the result of a call of a tool that is not available.
-    pub(super) fn missing(&self, name: &str) -> Answer {
-        let text = self.absent(name).unwrap_or_else(|| super::unknown_tool(name));
+    pub(super) fn unavailable(&self, name: &str) -> Answer {
+        let text = self.unavailable_reason(name).unwrap_or_else(|| super::unknown_tool(name));
         let (notes, sources) = (Vec::new(), Vec::new());
         Answer { text, is_error: true, error_type: None, notes, sources, sandbox: None }
     }

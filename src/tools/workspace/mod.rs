@@ -7,11 +7,11 @@
 
 mod copying;
 mod draft;
-mod leaving;
 mod open;
 mod paths;
 mod protected;
 mod removal;
+mod removal_note;
 mod roots;
 mod stored_results;
 
@@ -31,12 +31,12 @@ use crate::faults::{self, Point};
 
 pub use copying::{CopyError, copy_folder};
 pub use draft::Draft;
-pub use leaving::{Leaving, list_leaving};
 pub(in crate::tools) use open::open_regular;
 use open::{Missing, open_folder};
 pub use paths::ALIAS;
 pub use protected::PROTECTED;
 pub use removal::remove_folder;
+pub use removal_note::{RemovalNote, list_removal_notes};
 pub use roots::Roots;
 
 /// The maximum size, in bytes, of a file that is read, hashed or written.

@@ -22,7 +22,7 @@ impl ToolListWatch {
     pub(super) fn is_due(&self, state: &RunState<'_>) -> bool {
         let (services, settings) = (state.run.services, state.run.settings());
         !settings.offered_tools.is_empty()
-            && self.compared_at != Some(services.tools.lists_told())
+            && self.compared_at != Some(services.tools.list_updates())
             && !matches!(state.progress.agent.step(), Step::Finish(_))
     }
 
@@ -30,7 +30,7 @@ impl ToolListWatch {
     pub(super) async fn report(&mut self, state: &mut RunState<'_>) -> Result<(), StopCause> {
         let (run, tools) = (state.run, &state.run.services.tools);
         // Read before the comparison: a list that arrives during it is compared next time.
-        self.compared_at = Some(tools.lists_told());
+        self.compared_at = Some(tools.list_updates());
         let differences = tools.differences(run.settings());
         let session_id = run.session_id();
         let pool = &run.services.pool;

@@ -21,9 +21,9 @@ use crate::domain::event::NewEvent;
 use crate::domain::tool::{CallState, INTERRUPTED, ToolCall, ToolClass};
 use crate::faults::{self, Point};
 use crate::store::tool_calls::LedgerRow;
-use crate::tools::seen::SeenFiles;
+use crate::tools::read_state::ReadState;
 use crate::tools::workspace::Workspace;
-use crate::tools::{Caller, ModelAccess, Registry, ToolContext, file_hash};
+use crate::tools::{Caller, Registry, SamplingAccess, ToolContext, file_hash};
 use crate::worker::model_call::ModelCalls;
 use crate::worker::model_call::reply_events::call_event;
 use crate::worker::run::context::RunContext;
@@ -58,14 +58,14 @@ impl<'a> ToolRunner<'a> {
             let owner = claim.parent_session.unwrap_or(claim.session_id);
             Workspace::new(services.workspaces.join(owner.to_string()))
         };
-        let (model, requests) = ModelAccess::open();
+        let (model, requests) = SamplingAccess::open();
         let context = ToolContext {
             workspace,
             stop: CancellationToken::new(),
             lease: services.lease.clone(),
             tool_use_id: String::new(),
             claim: claim.fence,
-            seen: SeenFiles::of(services.pool.clone(), claim.session_id),
+            read_state: ReadState::of(services.pool.clone(), claim.session_id),
             after_plan: None,
             caller: Caller::of(services.pool.clone(), claim.session_id),
             model,

@@ -9,7 +9,7 @@ use super::plan::ToolRound;
 use crate::domain::permission::{Awaits, Permission, PermissionMode};
 use crate::domain::tool::{CallResult, CallState, ToolCall};
 use crate::store::tool_calls::LedgerRow;
-use crate::tools::policy::{Policy, PolicySource, Verdict, is_told, refusal};
+use crate::tools::policy::{Policy, PolicySource, Verdict, is_url_from_user_or_tool, refusal};
 use crate::tools::{ToolContext, unknown_tool};
 use crate::worker::run::context::RunContext;
 use crate::worker::run::state::RunState;
@@ -92,7 +92,7 @@ impl<'a> PermissionGate<'a> {
         if has_started || self.is_client_tool(call) {
             return None;
         }
-        self.run.services.tools.absent(&call.name)
+        self.run.services.tools.unavailable_reason(&call.name)
     }
 
     /// Denies an approved call that a rule denies: an approval does not override rules, be it with
@@ -194,7 +194,7 @@ impl<'a> PermissionGate<'a> {
         let policy = self.refresh_policy(writer, context)?;
         Ok(match tools.visits(&call.name, &call.input) {
             Some(address) => policy.evaluate_visit(call, class, || {
-                is_told(&address, writer.transcript.messages().text)
+                is_url_from_user_or_tool(&address, writer.transcript.messages().text)
             }),
             None => policy.evaluate(call, class),
         })

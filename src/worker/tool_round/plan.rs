@@ -176,7 +176,7 @@ impl<'a> ToolRound<'a> {
     pub(in crate::worker) fn end_applied(&mut self, position: usize, text: String) {
         let Some(call) = self.calls.get(position) else { return };
         let result = CallResult::of_text(&call.tool_use_id, CallState::Done, text);
-        let notes = self.row(call).and_then(seen_note).into_iter().collect();
+        let notes = self.row(call).and_then(read_note).into_iter().collect();
         self.end_executed(EndedCall { notes, ..EndedCall::not_executed(position, result) });
     }
 
@@ -252,7 +252,7 @@ fn note_event(note: &Note) -> Option<NewEvent> {
 }
 
 /// The note that the model has seen the file as a change left it.
-fn seen_note(row: &LedgerRow) -> Option<Note> {
+fn read_note(row: &LedgerRow) -> Option<Note> {
     let ((path, _), hash) = row.change.as_ref().zip(row.hash_after.as_ref())?;
     Some(Note::Seen { path: path.clone(), hash: hash.clone() })
 }

@@ -12,7 +12,7 @@ use crate::domain::stop_reason::ModelStop;
 use crate::domain::tool::ToolChoice;
 use crate::model::{Messages, ModelError, Reply, Request};
 use crate::store::step::StepCommit;
-use crate::tools::{Inquiry, ToolError};
+use crate::tools::{SamplingCall, ToolError};
 use crate::worker::model_call::parameters::ReplyIds;
 use crate::worker::model_call::{ModelCalls, RequestEnd, RequestInFlight};
 use crate::worker::run::context::RunContext;
@@ -23,7 +23,7 @@ use crate::worker::time::millis_since;
 /// The sampling requests of the calls of a run.
 #[derive(Debug)]
 pub(super) struct Sampling {
-    requests: mpsc::Receiver<Inquiry>,
+    requests: mpsc::Receiver<SamplingCall>,
 }
 
 /// The result of a sampling request.
@@ -35,7 +35,7 @@ struct Sampled {
 }
 
 impl Sampling {
-    pub(super) fn new(requests: mpsc::Receiver<Inquiry>) -> Self {
+    pub(super) fn new(requests: mpsc::Receiver<SamplingCall>) -> Self {
         Self { requests }
     }
 
@@ -74,9 +74,9 @@ impl Sampling {
 async fn serve(
     state: &mut RunState<'_>,
     model: &mut ModelCalls<'_>,
-    inquiry: Inquiry,
+    call: SamplingCall,
 ) -> Result<(), StopCause> {
-    let Inquiry { question, mut answer } = inquiry;
+    let SamplingCall { question, mut answer } = call;
     if answer.is_closed() {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use super::super::workspace_removal::WorkspaceRemoval;
 use crate::domain::ids::SessionId;
 use crate::service::Service;
 use crate::service::error::Error;
-use crate::tools::workspace::{CopyError, Leaving, copy_folder};
+use crate::tools::workspace::{CopyError, RemovalNote, copy_folder};
 
 /// The workspace of a fork that is not stored yet. It is removed when this is dropped.
 pub(super) struct ForkFiles(Option<WorkspaceRemoval>);
@@ -26,7 +26,7 @@ impl ForkFiles {
     pub(super) async fn copy(service: &Service, copy: CopyFiles) -> Result<Self, Error> {
         let CopyFiles { source, fork, database } = copy;
         let permit = service.copies.acquire().await.ok_or(Error::TooManyCopies)?;
-        let note = Leaving { root: fork, database, sessions: vec![fork] };
+        let note = RemovalNote { root: fork, database, sessions: vec![fork] };
         let files = Self(Some(WorkspaceRemoval::prepare(service, note).await));
         let [from, to] = [source, fork].map(|id| service.workspaces.join(id.to_string()));
         // If the caller is dropped, so is the result of this task, which removes the folder.

@@ -74,7 +74,7 @@ impl TypedTool for NotebookEdit {
                 format!("{path} is not a notebook: its name does not end with .ipynb; use Edit");
             return Err(ToolError::Invalid(text));
         }
-        let current = Current::find_seen(context, path).await?;
+        let current = Current::find_read(context, path).await?;
         if current.before.is_none() {
             return Err(ToolError::Failed(format!("{path}: there is no such file or folder")));
         }

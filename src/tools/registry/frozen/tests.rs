@@ -7,7 +7,7 @@ use super::*;
 fn settings(registry: &Registry, names: &[&str]) -> Settings {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let tools = registry.definitions(Some(&names)).unwrap();
-    let offered_tools = registry.offered_beside(&tools);
+    let offered_tools = registry.tools_of_same_servers(&tools);
     Settings { tools, offered_tools, ..Settings::default() }
 }
 
@@ -81,11 +81,11 @@ fn a_session_without_server_tools_has_no_differences() {
 #[test]
 fn changed_lists_are_counted() {
     let registry = registry();
-    assert_eq!(registry.lists_told(), 0);
+    assert_eq!(registry.list_updates(), 0);
     registry.serve("s", vec![tool::<0>()]).unwrap();
-    assert_eq!(registry.lists_told(), 1);
+    assert_eq!(registry.list_updates(), 1);
     registry.serve("s", vec![tool::<0>()]).unwrap();
-    assert_eq!(registry.lists_told(), 1);
+    assert_eq!(registry.list_updates(), 1);
     registry.serve("s", vec![tool::<1>()]).unwrap();
-    assert_eq!(registry.lists_told(), 2);
+    assert_eq!(registry.list_updates(), 2);
 }

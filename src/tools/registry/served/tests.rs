@@ -62,7 +62,11 @@ fn an_unavailable_server_tool_counts_as_a_tool_with_effects() {
     let registry = registry();
     let classes = |registry: &Registry| {
         ["mcp__s__a", "mcp__other__a", "a"].map(|name| {
-            (registry.class(name), registry.runs_in_parallel(name), registry.absent(name))
+            (
+                registry.class(name),
+                registry.runs_in_parallel(name),
+                registry.unavailable_reason(name),
+            )
         })
     };
     let gone = "Error: the tool server s does not offer mcp__s__a now".to_owned();

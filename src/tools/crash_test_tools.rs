@@ -16,19 +16,19 @@ use crate::tools::{Output, Tool, ToolContext, ToolError, Typed, TypedTool};
 
 /// Returns the tools if a trace file is configured.
 pub(crate) fn tools() -> Vec<Arc<dyn Tool>> {
-    let Some(file) = faults::witness() else { return Vec::new() };
-    vec![Arc::new(Typed(Witness { file })), Arc::new(Typed(Dawdle))]
+    let Some(file) = faults::trace_file() else { return Vec::new() };
+    vec![Arc::new(Typed(WriteTrace { file })), Arc::new(Typed(Sleep))]
 }
 
 #[derive(Debug)]
-struct Witness {
+struct WriteTrace {
     file: PathBuf,
 }
 
 /// How long to take.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Effect {
+struct WriteTraceInput {
     /// Milliseconds before the trace is written.
     #[serde(default)]
     before_ms: u64,
@@ -37,14 +37,18 @@ struct Effect {
     after_ms: u64,
 }
 
-impl TypedTool for Witness {
+impl TypedTool for WriteTrace {
     const NAME: &'static str = "witness";
     const DESCRIPTION: &'static str = "Appends the call to the trace file.";
     const CLASS: ToolClass = ToolClass::Effect;
     const TIMING: ToolTiming = ToolTiming::Variable;
-    type Input = Effect;
+    type Input = WriteTraceInput;
 
-    async fn run(&self, context: &ToolContext, input: Effect) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        context: &ToolContext,
+        input: WriteTraceInput,
+    ) -> Result<Output, ToolError> {
         faults::point(Point::CallRunning).await;
         sleep(Duration::from_millis(input.before_ms)).await;
         let trace = format!("{} {}\n", context.tool_use_id, context.claim.attempt);
@@ -61,24 +65,24 @@ impl TypedTool for Witness {
 }
 
 #[derive(Debug)]
-struct Dawdle;
+struct Sleep;
 
 /// How long to take.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Pace {
+struct SleepInput {
     /// Milliseconds.
     ms: u64,
 }
 
-impl TypedTool for Dawdle {
+impl TypedTool for Sleep {
     const NAME: &'static str = "dawdle";
     const DESCRIPTION: &'static str = "Waits and changes nothing.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Variable;
-    type Input = Pace;
+    type Input = SleepInput;
 
-    async fn run(&self, _context: &ToolContext, input: Pace) -> Result<Output, ToolError> {
+    async fn run(&self, _context: &ToolContext, input: SleepInput) -> Result<Output, ToolError> {
         sleep(Duration::from_millis(input.ms)).await;
         Ok(format!("Waited {} ms.", input.ms).into())
     }

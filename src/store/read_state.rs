@@ -1,4 +1,4 @@
-//! The files that the model has read. Steps write the rows.
+//! The read state of sessions (table `seen_files`). Steps write the rows.
 
 use sqlx::PgConnection;
 

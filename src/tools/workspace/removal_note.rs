@@ -17,9 +17,9 @@ use crate::domain::ids::SessionId;
 /// The folder of the notes, next to the folders of sessions.
 const NOTES: &str = ".leaving";
 
-/// A note: the folders that may have to be removed.
+/// A removal note: the folders that may have to be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leaving {
+pub struct RemovalNote {
     /// The root session of the sessions.
     pub root: SessionId,
     /// The identity of the database that stores the sessions. Services with different databases may
@@ -29,9 +29,9 @@ pub struct Leaving {
     pub sessions: Vec<SessionId>,
 }
 
-impl Leaving {
+impl RemovalNote {
     /// Writes the note. It is on disk when this returns.
-    pub fn note(&self, workspaces: &Path) -> io::Result<()> {
+    pub fn write(&self, workspaces: &Path) -> io::Result<()> {
         let folder = workspaces.join(NOTES);
         fs::create_dir_all(&folder)?;
         let mut lines = format!("{}\n", self.database);
@@ -47,20 +47,20 @@ impl Leaving {
 
     /// Removes the folders of the sessions in `gone`. After an error it continues with the others,
     /// and then returns an error.
-    pub fn remove(&self, workspaces: &Path, gone: &[SessionId]) -> io::Result<()> {
+    pub fn remove_folders(&self, workspaces: &Path, gone: &[SessionId]) -> io::Result<()> {
         let removals = gone.iter().map(|id| remove_folder(&workspaces.join(id.to_string())));
         removals.fold(Ok(()), Result::and)
     }
 
     /// Removes the folders of the sessions in `gone`, and then the note. After an error the note
     /// remains.
-    pub fn end(&self, workspaces: &Path, gone: &[SessionId]) -> io::Result<()> {
-        self.remove(workspaces, gone)?;
-        self.forget(workspaces)
+    pub fn remove_all(&self, workspaces: &Path, gone: &[SessionId]) -> io::Result<()> {
+        self.remove_folders(workspaces, gone)?;
+        self.delete(workspaces)
     }
 
     /// Removes the note.
-    pub fn forget(&self, workspaces: &Path) -> io::Result<()> {
+    pub fn delete(&self, workspaces: &Path) -> io::Result<()> {
         match fs::remove_file(workspaces.join(NOTES).join(self.root.to_string())) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -71,12 +71,12 @@ impl Leaving {
 /// Lists the notes of a database that are older than `age`, at most `limit` of them. The order is
 /// that of the session IDs, starting after `after` and wrapping around, so that notes that remain
 /// do not hide others. Files that are not notes are ignored.
-pub fn list_leaving(
+pub fn list_removal_notes(
     workspaces: &Path,
     database: &str,
     age: Duration,
     (after, limit): (Option<SessionId>, usize),
-) -> io::Result<Vec<Leaving>> {
+) -> io::Result<Vec<RemovalNote>> {
     let folder = workspaces.join(NOTES);
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -87,8 +87,8 @@ pub fn list_leaving(
         roots.extend(entry?.file_name().to_str().and_then(|name| name.parse::<SessionId>().ok()));
     }
     roots.sort_unstable();
-    let seen = roots.partition_point(|root| Some(*root) <= after);
-    roots.rotate_left(seen);
+    let first = roots.partition_point(|root| Some(*root) <= after);
+    roots.rotate_left(first);
     let mut found = Vec::new();
     for root in roots {
         if found.len() >= limit {
@@ -96,7 +96,7 @@ pub fn list_leaving(
         }
         let path = folder.join(root.to_string());
         if is_older(&path, age)? {
-            found.extend(read(root, &path).filter(|leaving| leaving.database == database));
+            found.extend(read(root, &path).filter(|note| note.database == database));
         }
     }
     Ok(found)
@@ -112,11 +112,11 @@ fn is_older(path: &Path, age: Duration) -> io::Result<bool> {
     Ok(written.elapsed().is_ok_and(|elapsed| elapsed > age))
 }
 
-fn read(root: SessionId, path: &Path) -> Option<Leaving> {
+fn read(root: SessionId, path: &Path) -> Option<RemovalNote> {
     let text = fs::read_to_string(path).ok()?;
     let (database, ids) = text.split_once('\n')?;
     let sessions = ids.lines().map(str::parse).collect::<Result<_, _>>().ok()?;
-    Some(Leaving { root, database: database.to_owned(), sessions })
+    Some(RemovalNote { root, database: database.to_owned(), sessions })
 }
 
 #[cfg(test)]
@@ -135,71 +135,74 @@ mod tests {
         File::options().append(true).open(path).unwrap().set_modified(written).unwrap();
     }
 
-    fn leaving() -> Leaving {
+    fn note() -> RemovalNote {
         let sessions = vec![SessionId::new(), SessionId::new()];
-        Leaving { root: sessions[0], database: HERE.to_owned(), sessions }
+        RemovalNote { root: sessions[0], database: HERE.to_owned(), sessions }
     }
 
     #[test]
     fn only_old_notes_are_listed_and_other_files_are_ignored() {
         let home = tempfile::TempDir::new().unwrap();
         let workspaces = home.path().join("workspaces");
-        assert_eq!(list_leaving(&workspaces, HERE, HOUR, ALL).unwrap(), []);
-        let (old, young, truncated) = (leaving(), leaving(), leaving());
-        let path = |leaving: &Leaving| workspaces.join(NOTES).join(leaving.root.to_string());
-        for leaving in [&old, &young, &truncated] {
-            leaving.note(&workspaces).unwrap();
+        assert_eq!(list_removal_notes(&workspaces, HERE, HOUR, ALL).unwrap(), []);
+        let (old, young, truncated) = (note(), note(), note());
+        let path = |note: &RemovalNote| workspaces.join(NOTES).join(note.root.to_string());
+        for note in [&old, &young, &truncated] {
+            note.write(&workspaces).unwrap();
         }
         fs::write(path(&truncated), "1/2\nses_01").unwrap();
         age(&path(&old), 61 * MINUTE);
         age(&path(&truncated), 61 * MINUTE);
         age(&path(&young), 59 * MINUTE);
-        assert_eq!(list_leaving(&workspaces, HERE, HOUR, ALL).unwrap(), from_ref(&old));
-        assert_eq!(list_leaving(&workspaces, HERE, Duration::ZERO, (None, 1)).unwrap().len(), 1);
+        assert_eq!(list_removal_notes(&workspaces, HERE, HOUR, ALL).unwrap(), from_ref(&old));
+        assert_eq!(
+            list_removal_notes(&workspaces, HERE, Duration::ZERO, (None, 1)).unwrap().len(),
+            1
+        );
 
         // Writing the note again resets its age.
-        old.note(&workspaces).unwrap();
-        assert_eq!(list_leaving(&workspaces, HERE, HOUR, ALL).unwrap(), []);
-        old.forget(&workspaces).unwrap();
-        old.forget(&workspaces).unwrap();
+        old.write(&workspaces).unwrap();
+        assert_eq!(list_removal_notes(&workspaces, HERE, HOUR, ALL).unwrap(), []);
+        old.delete(&workspaces).unwrap();
+        old.delete(&workspaces).unwrap();
         assert!(!path(&old).exists() && path(&young).exists());
     }
 
     #[test]
     fn a_note_is_removed_after_its_folders() {
         let home = tempfile::TempDir::new().unwrap();
-        let (workspaces, leaving) = (home.path().join("workspaces"), leaving());
-        leaving.note(&workspaces).unwrap();
-        let folder = |index: usize| workspaces.join(leaving.sessions[index].to_string());
+        let (workspaces, note) = (home.path().join("workspaces"), note());
+        note.write(&workspaces).unwrap();
+        let folder = |index: usize| workspaces.join(note.sessions[index].to_string());
         fs::create_dir_all(folder(1).join("a")).unwrap();
         // A file in place of the workspaces folder, so that the removal fails.
         let blocked = home.path().join("blocked");
         fs::write(&blocked, "").unwrap();
-        assert!(leaving.end(&blocked, &leaving.sessions).is_err());
-        let noted = || list_leaving(&workspaces, HERE, Duration::ZERO, ALL).unwrap();
-        assert_eq!((noted(), folder(1).exists()), (vec![leaving.clone()], true));
-        leaving.end(&workspaces, &leaving.sessions).unwrap();
+        assert!(note.remove_all(&blocked, &note.sessions).is_err());
+        let noted = || list_removal_notes(&workspaces, HERE, Duration::ZERO, ALL).unwrap();
+        assert_eq!((noted(), folder(1).exists()), (vec![note.clone()], true));
+        note.remove_all(&workspaces, &note.sessions).unwrap();
         assert_eq!((noted(), folder(1).exists()), (vec![], false));
     }
     #[test]
     fn notes_are_listed_in_rotation() {
         let home = tempfile::TempDir::new().unwrap();
-        let mut all: Vec<_> = (0..5).map(|_| leaving()).collect();
-        all.sort_by_key(|leaving| leaving.root);
-        for leaving in &all {
-            leaving.note(home.path()).unwrap();
+        let mut all: Vec<_> = (0..5).map(|_| note()).collect();
+        all.sort_by_key(|note| note.root);
+        for note in &all {
+            note.write(home.path()).unwrap();
         }
         fs::write(home.path().join(NOTES).join("no session"), "").unwrap();
         let list = |after| {
-            let found = list_leaving(home.path(), HERE, Duration::ZERO, (after, 2)).unwrap();
-            found.into_iter().map(|leaving| leaving.root).collect::<Vec<_>>()
+            let found = list_removal_notes(home.path(), HERE, Duration::ZERO, (after, 2)).unwrap();
+            found.into_iter().map(|note| note.root).collect::<Vec<_>>()
         };
-        let roots: Vec<SessionId> = all.iter().map(|leaving| leaving.root).collect();
+        let roots: Vec<SessionId> = all.iter().map(|note| note.root).collect();
         assert_eq!(list(None), roots[..2]);
         assert_eq!(list(Some(roots[1])), roots[2..4]);
         assert_eq!(list(Some(roots[3])), [roots[4], roots[0]]);
         // The note after the cursor has been removed.
-        all[2].forget(home.path()).unwrap();
+        all[2].delete(home.path()).unwrap();
         assert_eq!(list(Some(roots[2])), roots[3..]);
     }
 }

@@ -1,4 +1,5 @@
-//! Files that the model has read, with the hash of each file when it was read.
+//! The read state of a session: the files that the model has read, with the hash of each file when
+//! it was read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::ToolError;
 use crate::domain::ids::SessionId;
 use crate::store::connections::Connections;
-use crate::store::seen_files::find;
+use crate::store::read_state::find;
 
 /// The files that the model has read in a session.
 #[derive(Debug, Clone, Default)]
-pub struct SeenFiles(Backend);
+pub struct ReadState(Backend);
 
 #[derive(Debug, Clone)]
 enum Backend {
@@ -26,7 +27,7 @@ impl Default for Backend {
     }
 }
 
-impl SeenFiles {
+impl ReadState {
     /// Returns the files that the model has read in the given session.
     pub fn of(pool: Connections, session_id: SessionId) -> Self {
         Self(Backend::Stored { pool, session_id })
@@ -45,8 +46,8 @@ impl SeenFiles {
                     )
                 })
             }
-            Backend::Memory(seen) => {
-                Ok(seen.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned())
+            Backend::Memory(files) => {
+                Ok(files.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned())
             }
         }
     }
@@ -54,9 +55,9 @@ impl SeenFiles {
     /// Records a file in memory. For stored sessions this has no effect, because the step stores
     /// it.
     pub fn remember(&self, path: &str, hash: &[u8]) {
-        if let Backend::Memory(seen) = &self.0 {
-            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.insert(path.to_owned(), hash.to_vec());
+        if let Backend::Memory(files) = &self.0 {
+            let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.insert(path.to_owned(), hash.to_vec());
         }
     }
 }

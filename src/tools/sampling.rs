@@ -5,10 +5,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::{ToolContext, ToolError};
 use crate::domain::sampling::SamplingRequest;
 
-/// A sampling request from a tool to the run that it belongs to, with the channel for the answer. A
-/// closed channel means that the tool no longer waits.
+/// A sampling request from a tool to its run, with the channel for the answer. A closed channel
+/// means that the tool no longer waits.
 #[derive(Debug)]
-pub struct Inquiry {
+pub struct SamplingCall {
     /// The prompt and its parameters.
     pub question: SamplingRequest,
     /// The channel to which the run sends the completion.
@@ -19,11 +19,11 @@ pub struct Inquiry {
 /// their tokens are charged, limited, recorded and cancelled with the run. The default value has no
 /// model.
 #[derive(Debug, Clone, Default)]
-pub struct ModelAccess(Option<mpsc::Sender<Inquiry>>);
+pub struct SamplingAccess(Option<mpsc::Sender<SamplingCall>>);
 
-impl ModelAccess {
+impl SamplingAccess {
     /// Creates the access and the receiver of its requests.
-    pub fn open() -> (Self, mpsc::Receiver<Inquiry>) {
+    pub fn open() -> (Self, mpsc::Receiver<SamplingCall>) {
         // A capacity of 1 is enough because each sender waits for its answer.
         let (sender, receiver) = mpsc::channel(1);
         (Self(Some(sender)), receiver)
@@ -45,7 +45,7 @@ impl ToolContext {
         let system = system.map(str::to_owned);
         let question = SamplingRequest { tool_use_id, system, prompt, max_tokens };
         let (answer, answered) = oneshot::channel();
-        model.send(Inquiry { question, answer }).await.map_err(|_| unavailable())?;
+        model.send(SamplingCall { question, answer }).await.map_err(|_| unavailable())?;
         answered.await.map_err(|_| unavailable())?
     }
 }
