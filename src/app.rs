@@ -103,7 +103,7 @@ impl Application {
             sender = Some(sender_of(work.webhook_hosts, &pools, &metrics)?);
         }
         let health = Health {
-            pool: pools.gate.clone(),
+            pool: pools.admission.clone(),
             draining: draining.clone(),
             metrics,
             serves_metrics: config.metrics.is_none(),

@@ -15,7 +15,7 @@ use private_postgres::PrivatePostgres;
 #[derive(Debug)]
 pub(super) struct Pools {
     pub(super) api: TenantConnections,
-    pub(super) gate: Connections,
+    pub(super) admission: Connections,
     pub(super) worker: Connections,
     pub(super) heartbeat: Connections,
     pub(super) bus: PgPool,
@@ -26,7 +26,7 @@ impl Pools {
         let pool = |role| store::pool(options, role);
         Self {
             api: pool(PoolRole::Api).into(),
-            gate: pool(PoolRole::Admission).into(),
+            admission: pool(PoolRole::Admission).into(),
             worker: pool(PoolRole::Worker).into(),
             heartbeat: pool(PoolRole::Heartbeat).into(),
             bus: pool(PoolRole::Bus),
@@ -35,7 +35,7 @@ impl Pools {
 
     pub(super) async fn close(self) {
         self.api.close().await;
-        self.gate.close().await;
+        self.admission.close().await;
         self.worker.close().await;
         self.heartbeat.close().await;
         self.bus.close().await;
@@ -50,7 +50,7 @@ pub(super) async fn open_pools(
 ) -> anyhow::Result<(Pools, Option<PrivatePostgres>)> {
     let (options, private_postgres) = open_database(database).await?;
     let pools = Pools::of(&bring_up_to_date(options).await?);
-    check_keys(listen, &pools.gate).await?;
+    check_keys(listen, &pools.admission).await?;
     Ok((pools, private_postgres))
 }
 

@@ -45,7 +45,7 @@ pub enum Signal {
     /// Another process stored events up to this sequence number in the database.
     Stored(i64),
     /// Signals may have been lost: the reader must read the database.
-    Look,
+    Resync,
 }
 
 impl Signal {
@@ -54,7 +54,7 @@ impl Signal {
         match self {
             Self::Event(frame) => frame.sse().len(),
             Self::Preview(preview) => preview.sse.len(),
-            Self::Stored(_) | Self::Look => 0,
+            Self::Stored(_) | Self::Resync => 0,
         }
     }
 }
@@ -63,9 +63,9 @@ impl Signal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancel {
     /// A request to this process, which has stored it.
-    Asked(RunId),
+    Local(RunId),
     /// A notification from another process.
-    Heard(RunId),
+    Remote(RunId),
 }
 
 /// The bus of one process and its link to other processes.
@@ -113,7 +113,7 @@ impl Bus {
     }
 
     /// Opens the hand-over queue: requests of this process hand runs over while slots are free.
-    pub fn open_desk(
+    pub fn open_hand_over(
         &self,
         worker: WorkerId,
         slots: Arc<Semaphore>,
@@ -122,7 +122,7 @@ impl Bus {
     }
 
     /// Closes the hand-over queue.
-    pub fn close_desk(&self) {
+    pub fn close_hand_over(&self) {
         self.hand_over_queue.close();
     }
 
@@ -135,7 +135,7 @@ impl Bus {
     /// Requests the process that executes a run to cancel it.
     pub fn cancel(&self, run_id: RunId) {
         // A process without a worker has no receiver.
-        let _ = self.cancels.send(Cancel::Asked(run_id));
+        let _ = self.cancels.send(Cancel::Local(run_id));
         self.outbox.send(Message::Cancel { run: run_id });
     }
 
@@ -179,10 +179,10 @@ impl Bus {
         });
     }
 
-    /// Makes the readers of a session in all processes read the database.
-    pub fn look_again(&self, session_id: SessionId) {
+    /// Signals the readers of a session in all processes to read the database.
+    pub fn resync(&self, session_id: SessionId) {
         if let Some(topic) = self.topics().get_mut(&session_id) {
-            topic.send(Signal::Look);
+            topic.send(Signal::Resync);
         }
         let (session, seq, ended) = (session_id, i64::MAX, Vec::new());
         self.outbox.send_to_readers(session_id, || Message::Stored { session, seq, ended });

@@ -30,7 +30,7 @@ impl Bus {
             Message::Work => self.wake_worker(),
             Message::Cancel { run } => {
                 // A process without a worker has no receiver.
-                let _ = self.cancels.send(Cancel::Heard(run));
+                let _ = self.cancels.send(Cancel::Remote(run));
             }
             Message::Watch { session, is_new } => {
                 // A peer whose announcement had expired has missed deltas.
@@ -90,7 +90,7 @@ impl Bus {
     pub(super) fn resync_all(&self) {
         for topic in self.topics().values_mut() {
             topic.drop_remote();
-            topic.send(Signal::Look);
+            topic.send(Signal::Resync);
         }
     }
 

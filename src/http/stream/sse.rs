@@ -282,7 +282,7 @@ impl Reader {
                     self.give(preview.sse.clone());
                 }
             }
-            Some(Signal::Look) => self.phase = Phase::Backlog,
+            Some(Signal::Resync) => self.phase = Phase::Backlog,
             Some(Signal::Stored(seq)) if seq <= self.follow.after => {}
             Some(Signal::Stored(_)) => {
                 // The number is only a hint; the database has the events.

@@ -65,7 +65,7 @@ pub(crate) async fn delete_session(service: &Service, request: DeleteSession) ->
     };
     let removed = deleted.remove_files();
     for id in &deleted.ids {
-        service.bus.look_again(*id);
+        service.bus.resync(*id);
     }
     // A longer removal continues in the background, and logs its own failure.
     let _ = timeout(REMOVES_WITHIN, removed).await;
@@ -259,7 +259,7 @@ impl Deletion<'_> {
                 match subscription.next().await {
                     Some(Signal::Event(frame)) if frame.ends_run() => return true,
                     Some(Signal::Event(_) | Signal::Preview(_)) => {}
-                    Some(Signal::Stored(_) | Signal::Look) => return true,
+                    Some(Signal::Stored(_) | Signal::Resync) => return true,
                     None => return false,
                 }
             }

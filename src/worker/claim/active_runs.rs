@@ -133,9 +133,9 @@ pub(in crate::worker) async fn forward_cancels(
     let forward = async {
         loop {
             match cancels.recv().await {
-                Ok(Cancel::Asked(run_id)) => active.cancel(run_id),
+                Ok(Cancel::Local(run_id)) => active.cancel(run_id),
                 // Every client of the database can send this notification, so the run's row decides.
-                Ok(Cancel::Heard(run_id)) => {
+                Ok(Cancel::Remote(run_id)) => {
                     if active.contains(run_id) {
                         active.renew_now.notify_one();
                     }

@@ -126,13 +126,13 @@ impl Worker {
         let collect = workspace_gc::collect_periodically(pool, folder);
         helpers.spawn(shutdown.clone().run_until_cancelled_owned(collect));
 
-        let mut handed = self.services.bus.open_desk(self.id, Arc::clone(self.slots.free()));
+        let mut handed = self.services.bus.open_hand_over(self.id, Arc::clone(self.slots.free()));
         tokio::join!(
             self.claim_loop(&shutdown),
             self.sweep_loop(&shutdown),
             shutdown.run_until_cancelled(self.take_handed_over(&mut handed)),
         );
-        self.services.bus.close_desk();
+        self.services.bus.close_hand_over();
         handed.close();
         faults::point(Point::Draining).await;
         self.drain(&mut handed).await;

@@ -148,7 +148,7 @@ impl<'a> StepWriter<'a> {
             CommitStatus::Fenced => Err(StopCause::LeaseLost),
             CommitStatus::Committed { queued, is_budgeted, permission_mode } => {
                 // Readers find its events in the database.
-                self.run.services.bus.look_again(self.run.session_id());
+                self.run.services.bus.resync(self.run.session_id());
                 let frames = Vec::new();
                 Ok(Some(Committed { frames, queued, is_budgeted, permission_mode }))
             }

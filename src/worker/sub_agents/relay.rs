@@ -146,7 +146,7 @@ impl Relay {
         loop {
             match self.subscription.next().await {
                 Some(Signal::Preview(_)) => {}
-                Some(Signal::Event(_) | Signal::Stored(_) | Signal::Look) => return,
+                Some(Signal::Event(_) | Signal::Stored(_) | Signal::Resync) => return,
                 None => {
                     // Signals were missed: the database has the events.
                     self.subscription = self.bus.subscribe(self.child.session_id);

@@ -145,7 +145,7 @@ impl Answer<'_> {
                     return;
                 }
                 Some(Signal::Event(_) | Signal::Preview(_)) => {}
-                Some(Signal::Stored(_) | Signal::Look) => return,
+                Some(Signal::Stored(_) | Signal::Resync) => return,
                 // Signals were missed; the database has the current state.
                 None => {
                     *subscription = self.api.service.bus.subscribe(session_id);
