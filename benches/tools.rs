@@ -15,7 +15,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
-use twostep::domain::note::Note;
+use twostep::domain::state_change::StateChange;
 use twostep::domain::tool::{ToolClass, ToolTiming};
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::builtin::{self, Options};
@@ -115,8 +115,8 @@ fn measure(
 
 /// Stores the file states that the model has seen, as a step does.
 fn keep(context: &ToolContext, answer: &Answer) {
-    for note in &answer.notes {
-        if let Note::Seen { path, hash } = note {
+    for change in &answer.state_changes {
+        if let StateChange::FileRead { path, hash } = change {
             context.read_state.remember(path, hash);
         }
     }

@@ -19,7 +19,7 @@ use crate::agent::repair::RepairKind;
 use crate::domain::circuit::Circuit;
 use crate::domain::prefix::PrefixChange;
 use crate::domain::run_status::RunStatus;
-use crate::domain::sent_history::SentChange;
+use crate::domain::sent_history::SentHistoryChange;
 use crate::spans::Spans;
 pub use tool_servers::ReadReports;
 use tool_servers::ToolServerMetrics;
@@ -117,7 +117,7 @@ impl Metrics {
         for kind in RepairKind::ALL {
             let _ = self.repairs.get_or_create(&[("kind", kind.as_str())]);
         }
-        for kind in SentChange::KINDS {
+        for kind in SentHistoryChange::KINDS {
             let _ = self.sent_changes.get_or_create(&[("kind", kind)]);
         }
         for outcome in CompactionOutcome::ALL {
@@ -172,7 +172,7 @@ impl Metrics {
     }
 
     /// Counts a permanent change of a sent history.
-    pub fn sent_changed(&self, change: &SentChange) {
+    pub fn sent_changed(&self, change: &SentHistoryChange) {
         self.sent_changes.get_or_create(&[("kind", change.kind())]).inc();
     }
 

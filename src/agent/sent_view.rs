@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::domain::sent_history::{BlockPosition, SentChange};
+use crate::domain::sent_history::{BlockPosition, SentHistoryChange};
 
 /// The text in place of content of a user or a tool that the model could not read.
 const UNREADABLE: &str =
@@ -55,14 +55,14 @@ pub fn replaceable(content: &str, place: BlockPosition) -> Option<&str> {
 
 /// The changes that replace a block wherever it occurs in a stored message: a block that the model
 /// cannot read in one place cannot be read in another.
-pub fn replacing(seq: i32, content: &str, unreadable: &str) -> Vec<SentChange> {
+pub fn replacing(seq: i32, content: &str, unreadable: &str) -> Vec<SentHistoryChange> {
     if !content.contains(unreadable) {
         return Vec::new();
     }
     let mut changes = Vec::new();
     for (block, raw) in (0..).zip(items(content)) {
         let mut note =
-            |part| changes.push(SentChange::BlockReplaced { message_seq: seq, block, part });
+            |part| changes.push(SentHistoryChange::BlockReplaced { message_seq: seq, block, part });
         if raw.get() == unreadable {
             note(None);
         }
@@ -73,20 +73,22 @@ pub fn replacing(seq: i32, content: &str, unreadable: &str) -> Vec<SentChange> {
 }
 
 /// The content of a stored message with these changes; none if they do not apply to it.
-pub fn changed(seq: i32, content: &str, changes: &[SentChange]) -> Option<String> {
-    let drops_thinking = changes
-        .iter()
-        .any(|change| matches!(change, SentChange::ThinkingDropped { up_to } if seq <= *up_to));
+pub fn changed(seq: i32, content: &str, changes: &[SentHistoryChange]) -> Option<String> {
+    let drops_thinking = changes.iter().any(
+        |change| matches!(change, SentHistoryChange::ThinkingDropped { up_to } if seq <= *up_to),
+    );
     let places: Vec<(usize, Option<usize>)> = changes
         .iter()
         .filter_map(|change| match change {
-            SentChange::BlockReplaced { message_seq, block, part } if *message_seq == seq => {
+            SentHistoryChange::BlockReplaced { message_seq, block, part }
+                if *message_seq == seq =>
+            {
                 let part = part.and_then(|part| usize::try_from(part).ok());
                 Some((usize::try_from(*block).ok()?, part))
             }
-            SentChange::BlockReplaced { .. }
-            | SentChange::ThinkingDropped { .. }
-            | SentChange::SummaryDropped { .. } => None,
+            SentHistoryChange::BlockReplaced { .. }
+            | SentHistoryChange::ThinkingDropped { .. }
+            | SentHistoryChange::SummaryDropped { .. } => None,
         })
         .collect();
     let is_concerned = !places.is_empty() || drops_thinking && content.contains("thinking");
@@ -125,8 +127,8 @@ mod tests {
         format!(r#"{{"type":"tool_result","tool_use_id":"1","content":[{parts}]}}"#)
     }
 
-    fn replaced(message_seq: i32, block: i32, part: Option<i32>) -> SentChange {
-        SentChange::BlockReplaced { message_seq, block, part }
+    fn replaced(message_seq: i32, block: i32, part: Option<i32>) -> SentHistoryChange {
+        SentHistoryChange::BlockReplaced { message_seq, block, part }
     }
 
     #[test]
@@ -153,7 +155,7 @@ mod tests {
     #[test]
     fn thinking_is_left_out_up_to_a_message_and_the_rest_is_unchanged() {
         let content = format!("[{THINKING},{TEXT},{REDACTED},{IMAGE}]");
-        let changes = [SentChange::ThinkingDropped { up_to: 2 }, replaced(2, 3, None)];
+        let changes = [SentHistoryChange::ThinkingDropped { up_to: 2 }, replaced(2, 3, None)];
         let without = format!("[{TEXT},{UNREADABLE}]");
         assert_eq!(changed(2, &content, &changes), Some(without));
         assert_eq!(changed(1, &content, &changes), Some(format!("[{TEXT},{IMAGE}]")));

@@ -8,7 +8,7 @@ use super::context::Compaction;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SentView {
     /// Changes in the order of their creation.
-    pub changes: Vec<SentChange>,
+    pub changes: Vec<SentHistoryChange>,
     /// The compaction that replaces the beginning.
     pub compaction: Option<Compaction>,
 }
@@ -28,7 +28,8 @@ pub struct BlockPosition {
 /// session include it, so that each request keeps the prefix of the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "change", rename_all = "snake_case")]
-pub enum SentChange {
+#[schema(as = SentChange)]
+pub enum SentHistoryChange {
     /// Thinking blocks are omitted, because the model provider rejects them.
     ThinkingDropped {
         /// The number of the last message without thinking blocks.
@@ -51,8 +52,8 @@ pub enum SentChange {
     },
 }
 
-impl SentChange {
-    /// All values of [`SentChange::kind`].
+impl SentHistoryChange {
+    /// All values of [`SentHistoryChange::kind`].
     pub const KINDS: [&str; 3] = ["thinking_dropped", "block_replaced", "summary_dropped"];
 
     /// The kind of the change, as in events, logs, metrics and the database.

@@ -11,7 +11,7 @@ pub struct SessionFilter {
     /// Only archived sessions, or only sessions that are not archived.
     pub archived: Option<bool>,
     /// Only sessions in this state.
-    pub standing: Option<SessionState>,
+    pub state: Option<SessionState>,
     /// Only sessions whose metadata has these members with these values, compared as text.
     pub metadata: Vec<(String, String)>,
     /// Only sessions whose title, or a user message in them, contains all of these words.

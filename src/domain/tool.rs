@@ -18,7 +18,8 @@ pub enum ToolClass {
     /// Any other effect: never repeated automatically.
     Effect,
     /// Starts a sub-agent's run, which is found again by its id: never started twice.
-    Child,
+    #[serde(rename = "child")]
+    SubAgent,
 }
 
 /// The usual duration of a tool's calls, which determines the default deadline.

@@ -32,7 +32,7 @@ pub(crate) async fn explain_run(
 /// Sets the deadline of a running call, which only the tool catalogue knows.
 fn set_deadline(tools: &Registry, call: &mut OpenCall) {
     // A sub-agent has the limits of its own run instead.
-    if call.state == CallState::Started && tools.class(&call.name) != ToolClass::Child {
+    if call.state == CallState::Started && tools.class(&call.name) != ToolClass::SubAgent {
         let timing = tools.timing(&call.name);
         call.deadline = timing.and_then(|timing| after(call.since, timing.deadline()));
     }

@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 
 use super::{StoreError, unreadable};
 use crate::domain::ids::SessionId;
-use crate::domain::note::AnnouncedToolLists;
+use crate::domain::state_change::AnnouncedToolLists;
 
 /// Reads the hashes of the last announcements.
 pub async fn find(

@@ -6,20 +6,22 @@ use sqlx::PgConnection;
 use super::StoreError;
 use crate::domain::context::Compaction;
 use crate::domain::ids::SessionId;
-use crate::domain::sent_history::{SentChange, SentView};
+use crate::domain::sent_history::{SentHistoryChange, SentView};
 
 /// Stores a change, unless it exists already.
 pub(super) async fn insert(
     conn: &mut PgConnection,
     session_id: SessionId,
-    change: &SentChange,
+    change: &SentHistoryChange,
 ) -> Result<(), StoreError> {
     let (message_seq, block, part) = match change {
-        SentChange::ThinkingDropped { up_to } => (*up_to, None, None),
-        SentChange::BlockReplaced { message_seq, block, part } => {
+        SentHistoryChange::ThinkingDropped { up_to } => (*up_to, None, None),
+        SentHistoryChange::BlockReplaced { message_seq, block, part } => {
             (*message_seq, Some(*block), *part)
         }
-        SentChange::SummaryDropped { up_to } => return refuse(conn, session_id, *up_to).await,
+        SentHistoryChange::SummaryDropped { up_to } => {
+            return refuse(conn, session_id, *up_to).await;
+        }
     };
     sqlx::query!(
         "INSERT INTO sent_changes (session_id, tenant_id, kind, message_seq, block, part)
@@ -103,10 +105,10 @@ pub async fn view(conn: &mut PgConnection, session_id: SessionId) -> Result<Sent
             }
             (None, Some(block)) => {
                 let (message_seq, part) = (row.message_seq, row.part);
-                view.changes.push(SentChange::BlockReplaced { message_seq, block, part });
+                view.changes.push(SentHistoryChange::BlockReplaced { message_seq, block, part });
             }
             (None, None) => {
-                view.changes.push(SentChange::ThinkingDropped { up_to: row.message_seq });
+                view.changes.push(SentHistoryChange::ThinkingDropped { up_to: row.message_seq });
             }
         }
     }

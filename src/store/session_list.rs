@@ -57,7 +57,7 @@ pub async fn list(
     let tenant_id = tenant.as_uuid();
     let from = slice.from.map(SessionId::as_uuid);
     let parent = filter.parent.map(SessionId::as_uuid);
-    let standing = filter.standing.map(SessionState::as_str);
+    let state = filter.state.map(SessionState::as_str);
     let [after, before] =
         [filter.created_after, filter.created_before].map(|moment| moment.map(ToSqlx::to_sqlx));
     let ids = match &filter.words {
@@ -69,7 +69,7 @@ pub async fn list(
                 slice.is_upwards,
                 slice.limit,
                 filter.archived,
-                standing,
+                state,
                 &terms,
                 after as Option<Timestamp>,
                 before as Option<Timestamp>,
@@ -88,7 +88,7 @@ SELECT s.id FROM sessions_with_words($12) AS found (id) JOIN sessions s ON s.id 
                 slice.is_upwards,
                 slice.limit,
                 filter.archived,
-                standing,
+                state,
                 &terms,
                 after as Option<Timestamp>,
                 before as Option<Timestamp>,

@@ -5,18 +5,20 @@ use sqlx::PgConnection;
 
 use super::{StoreError, announced_tool_lists, sent_changes, unreadable};
 use crate::domain::ids::SessionId;
-use crate::domain::note::Note;
+use crate::domain::state_change::StateChange;
 
 /// Stores the changes, in their order.
 pub(super) async fn store(
     conn: &mut PgConnection,
     session_id: SessionId,
-    notes: &[Note],
+    state_changes: &[StateChange],
 ) -> Result<(), StoreError> {
-    for note in notes {
-        match note {
-            Note::Seen { path, hash } => see(conn, session_id, path, hash).await?,
-            Note::Todos(todos) => {
+    for change in state_changes {
+        match change {
+            StateChange::FileRead { path, hash } => {
+                insert_file_read(conn, session_id, path, hash).await?
+            }
+            StateChange::Todos(todos) => {
                 let todos =
                     serde_json::to_string(todos).map_err(unreadable("sessions", "todos"))?;
                 sqlx::query!(
@@ -27,14 +29,14 @@ pub(super) async fn store(
                 .execute(&mut *conn)
                 .await?;
             }
-            Note::AnnouncedToolLists(lists) => {
+            StateChange::AnnouncedToolLists(lists) => {
                 announced_tool_lists::store(conn, session_id, lists).await?;
             }
-            Note::Sent(change) => sent_changes::insert(conn, session_id, change).await?,
-            Note::Compacted(compaction) => {
+            StateChange::SentHistory(sent) => sent_changes::insert(conn, session_id, sent).await?,
+            StateChange::Compacted(compaction) => {
                 sent_changes::insert_compaction(conn, session_id, compaction).await?;
             }
-            Note::Mode(mode) => {
+            StateChange::PermissionMode(mode) => {
                 sqlx::query!(
                     "UPDATE sessions SET permission_mode = $2 WHERE id = $1",
                     session_id.as_uuid(),
@@ -48,7 +50,7 @@ pub(super) async fn store(
     Ok(())
 }
 
-async fn see(
+async fn insert_file_read(
     conn: &mut PgConnection,
     session_id: SessionId,
     path: &str,

@@ -9,10 +9,10 @@ use super::sub_agents::parent;
 use super::{StoreError, unreadable};
 use crate::domain::fork::ForkedFrom;
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::note::Todo;
 use crate::domain::page::Slice;
 use crate::domain::permission::PermissionMode;
 use crate::domain::session::{Session, Settings};
+use crate::domain::state_change::Todo;
 
 const TABLE: &str = "sessions";
 

@@ -25,7 +25,7 @@ const MOST: i64 = 1000;
 #[derive(Debug)]
 pub struct SubAgentRow {
     /// The parent, and the session and run of the sub-agent.
-    pub child: StartedSubAgent,
+    pub sub_agent: StartedSubAgent,
     /// A short description of its task.
     pub title: String,
     /// The settings that are pinned for it.
@@ -52,13 +52,13 @@ pub(super) async fn insert(
                 p.remembered, p.id, $6, $7
          FROM sessions p WHERE p.id = $2
          RETURNING tenant_id",
-        new.child.session_id.as_uuid(),
+        new.sub_agent.session_id.as_uuid(),
         parent.0.as_uuid(),
         new.title,
         new.settings.model,
         settings,
         parent.1.as_uuid(),
-        new.child.tool_use_id,
+        new.sub_agent.tool_use_id,
     )
     .fetch_one(&mut *conn)
     .await?;
@@ -67,9 +67,9 @@ pub(super) async fn insert(
     let body = EventBody::UserMessage { content: content.clone() };
     let event = NewEvent::with_id(message_id.clone(), &body);
     let run = NewRun {
-        id: new.child.run_id,
+        id: new.sub_agent.run_id,
         tenant: tenant.into(),
-        session_id: new.child.session_id,
+        session_id: new.sub_agent.session_id,
         message_id: &message_id,
         input: content.as_str(),
         options: &new.options,
@@ -145,7 +145,7 @@ pub async fn session_of(
 pub async fn last_relayed(
     conn: &mut PgConnection,
     parent: (SessionId, RunId),
-    child: SessionId,
+    sub_agent: SessionId,
 ) -> Result<i64, StoreError> {
     // Newest first: a waiting parent writes no other events.
     let seq = sqlx::query_scalar!(
@@ -156,7 +156,7 @@ pub async fn last_relayed(
         parent.0.as_uuid(),
         parent.1.as_uuid(),
         THREAD_EVENT,
-        child.to_string(),
+        sub_agent.to_string(),
     )
     .fetch_optional(conn)
     .await?;

@@ -31,7 +31,7 @@ pub struct LedgerRow {
     /// The answer that the call awaits or awaited.
     pub wait: Option<Wait>,
     /// The run of the sub-agent that the call started.
-    pub child_run: Option<RunId>,
+    pub sub_agent_run: Option<RunId>,
 }
 
 /// The wait of a call for an answer.
@@ -118,7 +118,7 @@ pub async fn list(
                 content: row.content,
                 error_type: row.error_type.as_deref().and_then(ToolErrorType::parse),
                 wait,
-                child_run: row.child_run_id.map(Into::into),
+                sub_agent_run: row.child_run_id.map(Into::into),
             })
         })
         .collect()

@@ -8,7 +8,7 @@ use similar::TextDiff;
 use super::text::TextFile;
 use super::workspace::hash;
 use super::{FileChange, Output, ToolContext, ToolError};
-use crate::domain::note::Note;
+use crate::domain::state_change::StateChange;
 use crate::tools::builtin::blocking;
 
 /// Makes a planned change. Fails if the file has changed since the change was planned.
@@ -38,7 +38,7 @@ pub(super) async fn apply(context: &ToolContext, change: FileChange) -> Result<O
             let text = format!("{path} has just been changed by another process; read it again");
             return Err(ToolError::Failed(text));
         }
-        Ok(Output::from(result).with(Note::Seen { path, hash: hash(&content) }))
+        Ok(Output::from(result).with(StateChange::FileRead { path, hash: hash(&content) }))
     })
     .await
 }

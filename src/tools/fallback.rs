@@ -13,7 +13,7 @@ use super::builtin::{blocking, edit, multi_edit, write};
 use super::text::edits::{Edit, apply_all};
 use super::workspace::hash;
 use super::{FileChange, Output, Registry, ToolContext, ToolError};
-use crate::domain::note::Note;
+use crate::domain::state_change::StateChange;
 
 /// The fallback of a tool that did not change a file before its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Registry {
             match self.in_time(context, name, read).await {
                 Ok(Some(now)) if now == after => {
                     let text = format!("{timeout}, but the change has been made. {result}");
-                    return Ok(Output::from(text).with(Note::Seen { path, hash: after }));
+                    return Ok(Output::from(text).with(StateChange::FileRead { path, hash: after }));
                 }
                 Ok(_) | Err(ToolError::Timeout(_)) => {}
                 Err(error) => return Err(error),

@@ -33,9 +33,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::claim::Fence;
 use crate::domain::ids::{RunId, WorkerId};
-use crate::domain::note::Note;
 use crate::domain::permission::PermissionMode;
 use crate::domain::source::Source;
+use crate::domain::state_change::StateChange;
 use crate::domain::sub_agent::Task;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
@@ -177,13 +177,14 @@ impl ToolContext {
     }
 }
 
-/// The result of a tool: the text for the model, and the notes and sources that the session stores.
+/// The result of a tool: the text for the model, and the state changes and sources that
+/// the session stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
     /// The text that the model reads.
     pub text: String,
-    /// Notes that are stored in the same transaction as the result.
-    pub notes: Vec<Note>,
+    /// State changes that are stored in the same transaction as the result.
+    pub state_changes: Vec<StateChange>,
     /// The sources of the result, shown to users together with the model's answer.
     pub sources: Vec<Source>,
 }
@@ -196,10 +197,10 @@ impl Output {
             .map_err(|error| ToolError::Failed(format!("the result cannot be serialized: {error}")))
     }
 
-    /// Adds a note.
+    /// Adds a state change.
     #[must_use]
-    pub fn with(mut self, note: Note) -> Self {
-        self.notes.push(note);
+    pub fn with(mut self, change: StateChange) -> Self {
+        self.state_changes.push(change);
         self
     }
 

@@ -3,7 +3,7 @@
 use super::EventBody;
 use crate::domain::context::Compaction;
 use crate::domain::permission::PermissionMode;
-use crate::domain::sent_history::SentChange;
+use crate::domain::sent_history::SentHistoryChange;
 
 /// The type of the event that ends a run.
 pub const STATUS_IDLE: &str = "session.status_idle";
@@ -47,7 +47,7 @@ impl EventBody {
     }
 
     /// A change of the history that the model receives.
-    pub const fn sent(change: SentChange) -> Self {
+    pub const fn sent(change: SentHistoryChange) -> Self {
         let (title, metadata, archived) = (None, None, None);
         let sent_history = Some(change);
         Self::Updated { title, metadata, permission_mode: None, archived, sent_history }

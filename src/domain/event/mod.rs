@@ -14,12 +14,12 @@ use super::fork::ForkedFrom;
 use super::ids::{EventId, RunId, SessionId};
 use super::limits::LimitKind;
 use super::message::Content;
-use super::note::Todo;
 use super::outcome::RunError;
 use super::output_schema::OutputError;
 use super::permission::{Decision, Permission, PermissionMode};
 use super::prefix::PrefixChange;
-use super::sent_history::SentChange;
+use super::sent_history::SentHistoryChange;
+use super::state_change::Todo;
 use super::stop_reason::StopReason;
 use super::tool_error::{Handling, ToolErrorType};
 use super::usage::Usage;
@@ -215,7 +215,7 @@ pub enum EventBody {
         archived: Option<bool>,
         /// The new difference between the stored history and the history that the model receives.
         #[serde(skip_serializing_if = "Option::is_none")]
-        sent_history: Option<SentChange>,
+        sent_history: Option<SentHistoryChange>,
     },
     /// A worker claimed the run.
     #[serde(rename = "session.status_running")]

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use serde::Serialize;
 use sqlx::PgConnection;
 
-use crate::domain::note::Todo;
+use crate::domain::state_change::Todo;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::conditions::{etag, not_modified};

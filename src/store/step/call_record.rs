@@ -32,7 +32,7 @@ pub struct CallRecord {
     /// The sources of the result.
     pub sources: Vec<Source>,
     /// The run of the sub-agent that starts with the call.
-    pub child_run: Option<RunId>,
+    pub sub_agent_run: Option<RunId>,
 }
 
 /// The wait of a call for an answer.
@@ -75,7 +75,7 @@ impl CallRecord {
             input_hash: None,
             sandbox: None,
             sources: Vec::new(),
-            child_run: None,
+            sub_agent_run: None,
         }
     }
 }

@@ -88,7 +88,7 @@ impl<'a> CallColumns<'a> {
             let sources = Some(&record.sources).filter(|sources| !sources.is_empty());
             let sources = sources.map(serde_json::to_string).transpose();
             columns.sources.push(sources.map_err(unreadable("tool_calls", "sources"))?);
-            columns.sub_agent_runs.push(record.child_run.map(RunId::as_uuid));
+            columns.sub_agent_runs.push(record.sub_agent_run.map(RunId::as_uuid));
         }
         Ok(columns)
     }

@@ -17,11 +17,11 @@ use crate::domain::claim::Fence;
 use crate::domain::event::{Frame, NewEvent};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::Message;
-use crate::domain::note::Note;
 use crate::domain::outcome::Outcome;
 use crate::domain::permission::PermissionMode;
 use crate::domain::request::RequestRecord;
 use crate::domain::run_status::RunStatus;
+use crate::domain::state_change::StateChange;
 use crate::domain::stop_reason::StopReason;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
@@ -66,9 +66,9 @@ pub struct StepCommit<'a> {
     /// The answers that the run awaits from now on, without a worker.
     pub waits: Option<&'a StopReason>,
     /// Other changes of the session.
-    pub notes: &'a [Note],
+    pub state_changes: &'a [StateChange],
     /// Sub-agents to start.
-    pub children: &'a [SubAgentRow],
+    pub sub_agents: &'a [SubAgentRow],
 }
 
 impl Default for StepCommit<'_> {
@@ -85,8 +85,8 @@ impl Default for StepCommit<'_> {
             dequeues: false,
             settles: None,
             waits: None,
-            notes: &[],
-            children: &[],
+            state_changes: &[],
+            sub_agents: &[],
         }
     }
 }
@@ -113,15 +113,15 @@ pub async fn commit(
     steps: i32,
     step: &StepCommit<'_>,
 ) -> Result<Option<Committed>, StoreError> {
-    if step.notes.is_empty() && step.waits.is_none() && step.children.is_empty() {
+    if step.state_changes.is_empty() && step.waits.is_none() && step.sub_agents.is_empty() {
         return write(conn, session_id, fence, steps, step).await;
     }
     let mut transaction = conn.begin().await?;
     let committed = write(&mut transaction, session_id, fence, steps, step).await?;
     if committed.is_some() {
-        session_state::store(&mut transaction, session_id, step.notes).await?;
-        for child in step.children {
-            sub_agents::insert(&mut transaction, (session_id, fence.run_id), child).await?;
+        session_state::store(&mut transaction, session_id, step.state_changes).await?;
+        for sub_agent in step.sub_agents {
+            sub_agents::insert(&mut transaction, (session_id, fence.run_id), sub_agent).await?;
         }
         if step.waits.is_some() {
             plan_wake(&mut transaction, session_id, fence.run_id).await?;

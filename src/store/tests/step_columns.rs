@@ -144,7 +144,7 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
     let planned = [call("a")];
     let step = StepCommit { messages: &reply, planned: &planned, ..StepCommit::default() };
     assert!(bed.commit(&run, &step).await);
-    let child_run = run.fence.run_id;
+    let sub_agent_run = run.fence.run_id;
     let recorded = [CallRecord {
         tool_use_id: "a".into(),
         state: CallState::Failed,
@@ -166,7 +166,7 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
         input_hash: Some(b"input".to_vec()),
         sandbox: Some("bubblewrap"),
         sources: vec![Source { title: "nul \0, kept".into(), url: Some("https://a".into()) }],
-        child_run: Some(child_run),
+        sub_agent_run: Some(sub_agent_run),
     }];
     let step = StepCommit { recorded_message_seq: 2, recorded: &recorded, ..StepCommit::default() };
     assert!(bed.commit(&run, &step).await);
@@ -183,7 +183,7 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
         "time_limit": "00:01:30", "wait_reason": "the reason", "diff": "the diff",
         "input": "input", "sandbox": "bubblewrap",
         "sources": r#"[{"title":"nul \u0000, kept","url":"https://a"}]"#,
-        "child_run_id": child_run.as_uuid(), "has_finished": true });
+        "child_run_id": sub_agent_run.as_uuid(), "has_finished": true });
     assert_eq!(bed.row(stored).await, expected);
 }
 

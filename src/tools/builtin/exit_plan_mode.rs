@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::domain::note::Note;
+use crate::domain::state_change::StateChange;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::policy::EXIT_PLAN_MODE;
 use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
@@ -37,7 +37,7 @@ impl TypedTool for ExitPlanMode {
 
     async fn run(&self, context: &ToolContext, _input: Input) -> Result<Output, ToolError> {
         Ok(match context.after_plan {
-            Some(mode) => Output::from(APPROVED.to_owned()).with(Note::Mode(mode)),
+            Some(mode) => Output::from(APPROVED.to_owned()).with(StateChange::PermissionMode(mode)),
             None => NOT_PLANNING.to_owned().into(),
         })
     }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::notebook_edit::{is_notebook, shown};
 use super::{FileOptions, blocking};
-use crate::domain::note::Note;
+use crate::domain::state_change::StateChange;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::text::TextFile;
 use crate::tools::text::edits::unix;
@@ -84,9 +84,9 @@ impl TypedTool for Read {
         }
         let mut output = Output::from(text);
         if !self.0.repeat_reads {
-            output = output.with(Note::Seen { path: part_name, hash: hash.clone() });
+            output = output.with(StateChange::FileRead { path: part_name, hash: hash.clone() });
         }
-        Ok(output.with(Note::Seen { path, hash }))
+        Ok(output.with(StateChange::FileRead { path, hash }))
     }
 }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::blocking;
-use crate::domain::note::Note;
+use crate::domain::state_change::StateChange;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::text::TextFile;
 use crate::tools::workspace::hash;
@@ -52,7 +52,7 @@ impl TypedTool for ReadFile {
             let file = TextFile::read(&input.path, &bytes)?;
             let text = part(&file.text, input.offset, input.limit);
             let path = workspace.plain(&input.path)?;
-            Ok(Output::from(text).with(Note::Seen { path, hash: hash(&bytes) }))
+            Ok(Output::from(text).with(StateChange::FileRead { path, hash: hash(&bytes) }))
         })
         .await
     }

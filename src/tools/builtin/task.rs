@@ -33,7 +33,7 @@ impl TypedTool for StartTask {
         sub-agent. Use it for work of many steps whose details you do not need, and call it \
         several times in one reply for tasks that do not depend on each other: their sub-agents \
         work at the same time. Do not use it for work that needs only one or two calls.";
-    const CLASS: ToolClass = ToolClass::Child;
+    const CLASS: ToolClass = ToolClass::SubAgent;
     const TIMING: ToolTiming = ToolTiming::Variable;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = Input;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
 
 use super::*;
-use crate::domain::tool::ToolClass::{self, Checkable, Child, Effect, Pure};
+use crate::domain::tool::ToolClass::{self, Checkable, Effect, Pure, SubAgent};
 use crate::domain::tool::ToolTiming::{self, Fast, Immediate, Network, Variable};
 use crate::outbound::AllowedHosts;
 use crate::tools::builtin::bash::Bash;
@@ -31,7 +31,7 @@ const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 27] = [
     ("Grep", Pure, Fast, 10, true),
     ("TodoWrite", Pure, Immediate, 2, false),
     ("ExitPlanMode", Pure, Immediate, 2, false),
-    ("Task", Child, Variable, 120, false),
+    ("Task", SubAgent, Variable, 120, false),
     ("sequential_thinking", Pure, Immediate, 2, true),
     ("get_current_user", Pure, Fast, 10, true),
     ("paraphrase_query", Pure, Network, 60, true),

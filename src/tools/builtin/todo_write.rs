@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::domain::note::{Note, Todo};
+use crate::domain::state_change::{StateChange, Todo};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
@@ -36,6 +36,6 @@ impl TypedTool for TodoWrite {
     type Input = Input;
 
     async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
-        Ok(Output::from(MODIFIED.to_owned()).with(Note::Todos(input.todos)))
+        Ok(Output::from(MODIFIED.to_owned()).with(StateChange::Todos(input.todos)))
     }
 }

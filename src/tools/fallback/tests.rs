@@ -69,7 +69,7 @@ fn error(text: &str, error_type: Option<ToolErrorType>) -> Answer {
         text: text.to_owned(),
         is_error: true,
         error_type,
-        notes: Vec::new(),
+        state_changes: Vec::new(),
         sources: Vec::new(),
         sandbox: None,
     }

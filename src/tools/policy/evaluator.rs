@@ -230,7 +230,7 @@ pub fn refusal(error: &ToolError) -> Answer {
         text: ErrorStyle::Wrapped.format(&error.to_string()),
         is_error: true,
         error_type: error.error_type(),
-        notes: Vec::new(),
+        state_changes: Vec::new(),
         sources: Vec::new(),
         sandbox: None,
     }

@@ -129,7 +129,7 @@ impl Policy {
             (PermissionMode::Bypass, _)
             | (_, ToolClass::Pure)
             | (PermissionMode::AcceptEdits, ToolClass::Checkable)
-            | (PermissionMode::Default | PermissionMode::AcceptEdits, ToolClass::Child) => {
+            | (PermissionMode::Default | PermissionMode::AcceptEdits, ToolClass::SubAgent) => {
                 (Permission::Allow, None)
             }
             (PermissionMode::Plan, _) => (Permission::Deny, Some(plan_first(&call.name))),

@@ -41,7 +41,7 @@ fn call(tool: &str, input: &str) -> ToolCall {
 }
 
 fn class(word: &str) -> ToolClass {
-    [ToolClass::Pure, ToolClass::Checkable, ToolClass::Effect, ToolClass::Child]
+    [ToolClass::Pure, ToolClass::Checkable, ToolClass::Effect, ToolClass::SubAgent]
         .into_iter()
         .find(|class| serde_json::to_value(class).unwrap() == word)
         .unwrap()
@@ -115,7 +115,7 @@ fn a_verdict_contains_the_reason_of_its_rule() {
 #[test]
 fn each_mode_allows_its_tool_classes() {
     use Permission::{Allow, Ask, Deny};
-    let classes = [ToolClass::Pure, ToolClass::Checkable, ToolClass::Effect, ToolClass::Child];
+    let classes = [ToolClass::Pure, ToolClass::Checkable, ToolClass::Effect, ToolClass::SubAgent];
     let operator = OperatorPolicy { allows_bypass: true, ..Default::default() };
     let judged = |mode| {
         let policy = policy(&operator, &[], mode);

@@ -4,8 +4,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Registry;
-use crate::domain::note::Note;
 use crate::domain::source::Source;
+use crate::domain::state_change::StateChange;
 use crate::domain::sub_agent::Task;
 use crate::domain::tool::ToolClass;
 use crate::domain::tool_error::ToolErrorType;
@@ -21,8 +21,8 @@ pub struct Answer {
     pub is_error: bool,
     /// The type of the failure, if it has one.
     pub error_type: Option<ToolErrorType>,
-    /// Notes to store in the same transaction as the result.
-    pub notes: Vec<Note>,
+    /// State changes to store in the same transaction as the result.
+    pub state_changes: Vec<StateChange>,
     /// The sources of the result.
     pub sources: Vec<Source>,
     /// The name of the sandbox, if the call ran a program.

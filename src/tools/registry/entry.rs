@@ -109,11 +109,11 @@ impl Entry {
         result: Result<Output, ToolError>,
     ) -> Answer {
         match result {
-            Ok(Output { text, notes, sources }) => Answer {
+            Ok(Output { text, state_changes, sources }) => Answer {
                 text: presentable(context, text).await,
                 is_error: false,
                 error_type: None,
-                notes,
+                state_changes,
                 sources,
                 sandbox: self.tool.sandbox(),
             },
@@ -124,7 +124,7 @@ impl Entry {
                     .format(&presentable(context, error.to_string()).await),
                 is_error: true,
                 error_type: error.error_type(),
-                notes: Vec::new(),
+                state_changes: Vec::new(),
                 sources: Vec::new(),
                 sandbox: self.tool.sandbox(),
             },

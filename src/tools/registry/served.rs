@@ -114,8 +114,8 @@ impl Registry {
     /// Returns the result of a call of a tool that is not available.
     pub(super) fn unavailable(&self, name: &str) -> Answer {
         let text = self.unavailable_reason(name).unwrap_or_else(|| super::unknown_tool(name));
-        let (notes, sources) = (Vec::new(), Vec::new());
-        Answer { text, is_error: true, error_type: None, notes, sources, sandbox: None }
+        let (state_changes, sources) = (Vec::new(), Vec::new());
+        Answer { text, is_error: true, error_type: None, state_changes, sources, sandbox: None }
     }
 }
 

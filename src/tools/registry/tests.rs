@@ -71,7 +71,7 @@ fn success(text: &str) -> Answer {
         text,
         is_error: false,
         error_type: None,
-        notes: Vec::new(),
+        state_changes: Vec::new(),
         sources: Vec::new(),
         sandbox: None,
     }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::domain::context::Compaction;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::note::Note;
 use crate::domain::request::{RequestForm, RequestRecord};
 use crate::domain::sent_history::SentView;
+use crate::domain::state_change::StateChange;
 use crate::domain::stop_reason::ModelStop;
 use crate::domain::tool::ToolChoice;
 use crate::faults::{self, Point};
@@ -275,11 +275,12 @@ async fn store_result(
         // The transcript is unknown from here on, whether the step is committed or not.
         state.writer.transcript.reset();
     }
-    let notes: Vec<Note> = compaction.into_iter().map(Note::Compacted).collect();
+    let state_changes: Vec<StateChange> =
+        compaction.into_iter().map(StateChange::Compacted).collect();
     let usage = end.stop.map(|_| end.usage);
     let step = StepCommit {
         events: &events,
-        notes: &notes,
+        state_changes: &state_changes,
         usage,
         request: request.as_ref(),
         // A failed summary is no progress for a run whose workers stop afterwards.

@@ -3,8 +3,8 @@
 use super::ModelCalls;
 use crate::agent::sent_view::replacing;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::note::Note;
-use crate::domain::sent_history::{BlockPosition, SentChange};
+use crate::domain::sent_history::{BlockPosition, SentHistoryChange};
+use crate::domain::state_change::StateChange;
 use crate::model::{Head, ModelError, RefusedContent};
 use crate::store::messages::list_lines;
 use crate::store::step::StepCommit;
@@ -41,10 +41,16 @@ impl ModelCalls<'_> {
         }
         let events: Vec<NewEvent> =
             changes.iter().map(|change| NewEvent::new(&EventBody::sent(change.clone()))).collect();
-        let notes: Vec<Note> = changes.into_iter().map(Note::Sent).collect();
+        let state_changes: Vec<StateChange> =
+            changes.into_iter().map(StateChange::SentHistory).collect();
         let request = self.record_failure(Some(&error.for_clients()));
         let request = request.as_ref();
-        let step = StepCommit { events: &events, notes: &notes, request, ..Default::default() };
+        let step = StepCommit {
+            events: &events,
+            state_changes: &state_changes,
+            request,
+            ..Default::default()
+        };
         writer.store(&[], &step).await?;
         writer.reload_transcript().await
     }
@@ -55,7 +61,7 @@ impl ModelCalls<'_> {
         &self,
         writer: &StepWriter<'_>,
         positions: &[BlockPosition],
-    ) -> Result<Vec<SentChange>, StopCause> {
+    ) -> Result<Vec<SentHistoryChange>, StopCause> {
         let unreadable = writer.transcript.replaceable(positions);
         if unreadable.is_empty() {
             return Ok(Vec::new());

@@ -86,7 +86,7 @@ pub(super) fn rows(ledger: Option<Ledger>) -> Vec<LedgerRow> {
                 content: None,
                 error_type: None,
                 wait: None,
-                child_run: None,
+                sub_agent_run: None,
             })
         })
         .collect()

@@ -18,9 +18,9 @@ use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::MessageId;
 use crate::domain::message::{Content, Message, Role};
-use crate::domain::note::Note;
 use crate::domain::outcome::{Outcome, RunError};
 use crate::domain::run_status::RunStatus;
+use crate::domain::state_change::StateChange;
 use crate::domain::stop_reason::StopReason;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::Usage;
@@ -166,8 +166,10 @@ impl Driver<'_> {
         if is_set || !self.state.progress.is_at_first_request() {
             return Ok(());
         }
-        let (events, notes) = ([NewEvent::new(&EventBody::mode(mode))], [Note::Mode(mode)]);
-        let step = StepCommit { events: &events, notes: &notes, ..Default::default() };
+        let (events, state_changes) =
+            ([NewEvent::new(&EventBody::mode(mode))], [StateChange::PermissionMode(mode)]);
+        let step =
+            StepCommit { events: &events, state_changes: &state_changes, ..Default::default() };
         self.state.writer.store(&[], &step).await
     }
 
@@ -266,7 +268,7 @@ impl Driver<'_> {
             recorded_message_seq: state.writer.last_message_seq(),
             recorded: &round.records,
             events: &events,
-            notes: &round.notes,
+            state_changes: &round.state_changes,
             ..StepCommit::default()
         };
         state.writer.store(&messages, &step).await?;
@@ -320,7 +322,7 @@ impl Driver<'_> {
         let step = StepCommit {
             recorded_message_seq: writer.last_message_seq(),
             recorded: &round.records,
-            notes: &round.notes,
+            state_changes: &round.state_changes,
             events: &events,
             request: request.as_ref(),
             dequeues: !writer.is_begun(),

@@ -5,8 +5,8 @@ use sqlx::PgConnection;
 use super::context::RunContext;
 use super::stop_cause::StopCause;
 use crate::domain::event::NewEvent;
-use crate::domain::note::Note;
 use crate::domain::permission::PermissionMode;
+use crate::domain::state_change::StateChange;
 use crate::faults::{self, Point};
 #[cfg(feature = "faults")]
 use crate::store::injected_bugs::commit;
@@ -99,7 +99,7 @@ impl<'a> StepWriter<'a> {
         if let Some((status, _)) = step.settles {
             services.metrics.run_settled(status);
         }
-        self.permission_mode = new_mode(step.notes).or(committed.permission_mode);
+        self.permission_mode = new_mode(step.state_changes).or(committed.permission_mode);
         self.others_wait = committed.queued > 0;
         self.is_budgeted = committed.is_budgeted;
         self.is_begun |= step.dequeues;
@@ -174,13 +174,13 @@ impl<'a> StepWriter<'a> {
 }
 
 /// The permission mode that a step sets, if it does.
-fn new_mode(notes: &[Note]) -> Option<PermissionMode> {
-    notes.iter().rev().find_map(|note| match note {
-        Note::Mode(mode) => Some(*mode),
-        Note::Seen { .. }
-        | Note::Todos(_)
-        | Note::AnnouncedToolLists(_)
-        | Note::Sent(_)
-        | Note::Compacted(_) => None,
+fn new_mode(state_changes: &[StateChange]) -> Option<PermissionMode> {
+    state_changes.iter().rev().find_map(|change| match change {
+        StateChange::PermissionMode(mode) => Some(*mode),
+        StateChange::FileRead { .. }
+        | StateChange::Todos(_)
+        | StateChange::AnnouncedToolLists(_)
+        | StateChange::SentHistory(_)
+        | StateChange::Compacted(_) => None,
     })
 }

@@ -4,7 +4,7 @@ use super::state::RunState;
 use super::stop_cause::StopCause;
 use crate::agent::Step;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::note::{AnnouncedToolLists, Note};
+use crate::domain::state_change::{AnnouncedToolLists, StateChange};
 use crate::store::announced_tool_lists;
 use crate::store::step::StepCommit;
 use crate::tools::ServerDifference;
@@ -42,10 +42,15 @@ impl ToolListWatch {
         if events.is_empty() {
             return Ok(());
         }
-        let notes = [Note::AnnouncedToolLists(reported)];
+        let state_changes = [StateChange::AnnouncedToolLists(reported)];
         // A worker that stops after this step has made no progress.
         let is_progress = false;
-        let step = StepCommit { events: &events, notes: &notes, is_progress, ..Default::default() };
+        let step = StepCommit {
+            events: &events,
+            state_changes: &state_changes,
+            is_progress,
+            ..Default::default()
+        };
         state.writer.store(&[], &step).await
     }
 }

@@ -22,7 +22,7 @@ pub(in crate::worker) async fn cancel_sub_agent(
     position: usize,
 ) -> Result<(), StopCause> {
     let Some(Some(row)) = round.open(position) else { return Ok(()) };
-    let Some(run_id) = row.child_run.filter(|_| row.state == CallState::Started) else {
+    let Some(run_id) = row.sub_agent_run.filter(|_| row.state == CallState::Started) else {
         return Ok(());
     };
     let pool = &run.services.pool;

@@ -46,7 +46,7 @@ impl SubAgents<'_, '_> {
         for &position in positions {
             let Some(row) = round.runnable(position) else { continue };
             let Some(call) = round.calls.get(position) else { continue };
-            match row.map(|row| (row.state, row.child_run)) {
+            match row.map(|row| (row.state, row.sub_agent_run)) {
                 Some((CallState::Started, Some(run_id))) => {
                     match self.find(position, call, run_id).await? {
                         Some(relay) => relays.push(relay),

@@ -40,7 +40,7 @@ const RELAYED_TYPES: [&str; 10] = [
 pub(super) struct Relay {
     /// The position of its call in the round.
     pub(super) position: usize,
-    child: StartedSubAgent,
+    sub_agent: StartedSubAgent,
     /// The number of the last event that was relayed or skipped.
     relayed: i64,
     bus: Arc<Bus>,
@@ -73,11 +73,11 @@ impl Relay {
     pub(super) fn new(
         bus: &Arc<Bus>,
         position: usize,
-        child: StartedSubAgent,
+        sub_agent: StartedSubAgent,
         relayed: i64,
     ) -> Self {
-        let subscription = bus.subscribe(child.session_id);
-        Self { position, child, relayed, bus: Arc::clone(bus), subscription }
+        let subscription = bus.subscribe(sub_agent.session_id);
+        Self { position, sub_agent, relayed, bus: Arc::clone(bus), subscription }
     }
 
     /// Finds a sub-agent that an earlier attempt of its parent started.
@@ -90,12 +90,13 @@ impl Relay {
         let Some(session_id) = session_of(conn, run_id).await? else { return Ok(None) };
         let relayed =
             last_relayed(conn, (parent.session_id(), parent.run_id()), session_id).await?;
-        let child = StartedSubAgent { tool_use_id: call.tool_use_id.clone(), session_id, run_id };
-        Ok(Some(Self::new(&parent.services.bus, position, child, relayed)))
+        let sub_agent =
+            StartedSubAgent { tool_use_id: call.tool_use_id.clone(), session_id, run_id };
+        Ok(Some(Self::new(&parent.services.bus, position, sub_agent, relayed)))
     }
 
     pub(super) fn run_id(&self) -> RunId {
-        self.child.run_id
+        self.sub_agent.run_id
     }
 
     pub(super) fn set_relayed(&mut self, up_to: i64) {
@@ -105,13 +106,13 @@ impl Relay {
     /// Reads the events that are not relayed yet.
     pub(super) async fn read(&self, conn: &mut PgConnection) -> Result<News, StopCause> {
         // The run is read before its events: all events of a settled run are stored.
-        let Some(run) = find(conn, self.child.run_id).await? else {
+        let Some(run) = find(conn, self.sub_agent.run_id).await? else {
             let (events, up_to) = (Vec::new(), self.relayed);
             return Ok(News { events, up_to, has_more: false, end: Some(SubAgentEnd::Deleted) });
         };
         let range = Range {
-            session_id: self.child.session_id,
-            run_id: Some(self.child.run_id),
+            session_id: self.sub_agent.session_id,
+            run_id: Some(self.sub_agent.run_id),
             after: self.relayed,
             limit: MAX_EVENTS,
         };
@@ -130,8 +131,8 @@ impl Relay {
         let json = String::from_utf8(frame.json().into());
         let json = json.map_err(|error| StopCause::Defect(error.to_string()))?;
         Ok(NewEvent::new(&EventBody::ThreadEvent {
-            session_thread_id: self.child.session_id,
-            tool_use_id: self.child.tool_use_id.clone(),
+            session_thread_id: self.sub_agent.session_id,
+            tool_use_id: self.sub_agent.tool_use_id.clone(),
             event: RawValue::from_string(json)?,
         }))
     }
@@ -149,7 +150,7 @@ impl Relay {
                 Some(Signal::Event(_) | Signal::Stored(_) | Signal::Resync) => return,
                 None => {
                     // Signals were missed: the database has the events.
-                    self.subscription = self.bus.subscribe(self.child.session_id);
+                    self.subscription = self.bus.subscribe(self.sub_agent.session_id);
                     return;
                 }
             }

@@ -51,7 +51,7 @@ impl SubAgents<'_, '_> {
             recorded_message_seq: self.state.writer.last_message_seq(),
             recorded: &records,
             events: &events,
-            children: &rows,
+            sub_agents: &rows,
             ..StepCommit::default()
         };
         self.state.writer.store(&[], &step).await?;
@@ -59,13 +59,13 @@ impl SubAgents<'_, '_> {
         let bus = &self.state.run.services.bus;
         bus.announce_work();
         let started = starts.iter().map(|start| start.position).zip(rows);
-        Ok(started.map(|(position, new)| Relay::new(bus, position, new.child, 0)).collect())
+        Ok(started.map(|(position, new)| Relay::new(bus, position, new.sub_agent, 0)).collect())
     }
 
     fn new_sub_agent(&self, start: &Start<'_>, share: Share) -> Result<NewSubAgent, StopCause> {
         let Start { call, task, agent, .. } = start;
         let claim = &self.state.run.claim;
-        let child = StartedSubAgent {
+        let sub_agent = StartedSubAgent {
             tool_use_id: call.tool_use_id.clone(),
             session_id: SessionId::new(),
             run_id: RunId::new(),
@@ -73,19 +73,19 @@ impl SubAgents<'_, '_> {
         let record = CallRecord {
             is_execution: true,
             input_hash: Some(hash(call.input.get().as_bytes())),
-            child_run: Some(child.run_id),
+            sub_agent_run: Some(sub_agent.run_id),
             ..CallRecord::new(&call.tool_use_id, CallState::Started)
         };
         let description = without_nul(task.description.clone());
         let event = NewEvent::new(&EventBody::ThreadCreated {
-            session_thread_id: child.session_id,
-            thread_run_id: child.run_id,
-            tool_use_id: child.tool_use_id.clone(),
+            session_thread_id: sub_agent.session_id,
+            thread_run_id: sub_agent.run_id,
+            tool_use_id: sub_agent.tool_use_id.clone(),
             agent_name: agent.name.clone(),
             description: description.clone(),
         });
         let row = SubAgentRow {
-            child,
+            sub_agent,
             title: description,
             settings: claim.settings.for_sub_agent(agent, share)?,
             prompt: without_nul(task.prompt.clone()),

@@ -118,7 +118,8 @@ impl<'a> ToolRunner<'a> {
             if round.is_held_before(next) && round.runnable(next).is_some() {
                 break;
             }
-            let starts_sub_agent = |call: &&ToolCall| tools.class(&call.name) == ToolClass::Child;
+            let starts_sub_agent =
+                |call: &&ToolCall| tools.class(&call.name) == ToolClass::SubAgent;
             let sub_agents = rest.take_while(starts_sub_agent).count();
             if sub_agents > 0 {
                 // Boxed, because the future is large and rarely needed.
@@ -208,7 +209,7 @@ impl<'a> ToolRunner<'a> {
             }
             ToolClass::Checkable => self.change_file(state, round, single).await,
             // Sub-agents are not executed here, and a call that looks like one never runs twice.
-            ToolClass::Effect | ToolClass::Child => {
+            ToolClass::Effect | ToolClass::SubAgent => {
                 self.run_effect(state, model, round, single).await
             }
         }

@@ -65,12 +65,12 @@ pub(in crate::worker) async fn record_results(
     }
     let records = std::mem::take(&mut round.unstored.records);
     let events = std::mem::take(&mut round.unstored.events);
-    let notes = std::mem::take(&mut round.unstored.notes);
+    let state_changes = std::mem::take(&mut round.unstored.state_changes);
     let step = StepCommit {
         recorded_message_seq: writer.last_message_seq(),
         recorded: &records,
         events: &events,
-        notes: &notes,
+        state_changes: &state_changes,
         ..StepCommit::default()
     };
     writer.store(&[], &step).await
@@ -84,11 +84,11 @@ pub(in crate::worker) fn ended_call(
     started: Instant,
 ) -> EndedCall {
     let state = if answer.is_error { CallState::Failed } else { CallState::Done };
-    let Answer { text, error_type, notes, sources, sandbox, .. } = answer;
+    let Answer { text, error_type, state_changes, sources, sandbox, .. } = answer;
     let result = CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };
     let duration_ms = millis_since(started);
     let ended = EndedCall::not_executed(position, result);
-    EndedCall { is_execution: true, duration_ms, notes, sources, sandbox, ..ended }
+    EndedCall { is_execution: true, duration_ms, state_changes, sources, sandbox, ..ended }
 }
 
 /// The decision on a call that changes a file and has no result yet.
@@ -139,7 +139,7 @@ mod tests {
             content: None,
             error_type: None,
             wait: None,
-            child_run: None,
+            sub_agent_run: None,
         }
     }
 

@@ -134,7 +134,7 @@ mod tests {
             content: None,
             error_type: None,
             wait,
-            child_run: None,
+            sub_agent_run: None,
         }
     }
 

@@ -3,9 +3,9 @@
 use super::permission_decision::edited_note;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::Content;
-use crate::domain::note::Note;
 use crate::domain::permission::Awaits;
 use crate::domain::source::Source;
+use crate::domain::state_change::StateChange;
 use crate::domain::tool::{CANCELLED, CallResult, CallState, INTERRUPTED, ToolCall};
 use crate::domain::tool_error::Handling;
 use crate::store::step::CallRecord;
@@ -18,7 +18,7 @@ pub(in crate::worker) struct RoundResults {
     pub(in crate::worker) results: Vec<CallResult>,
     pub(in crate::worker) records: Vec<CallRecord>,
     pub(in crate::worker) events: Vec<NewEvent>,
-    pub(in crate::worker) notes: Vec<Note>,
+    pub(in crate::worker) state_changes: Vec<StateChange>,
 }
 
 /// A call that has ended.
@@ -30,7 +30,7 @@ pub(in crate::worker) struct EndedCall {
     /// The end counts as an execution of the tool.
     pub(in crate::worker) is_execution: bool,
     pub(in crate::worker) duration_ms: i64,
-    pub(in crate::worker) notes: Vec<Note>,
+    pub(in crate::worker) state_changes: Vec<StateChange>,
     pub(in crate::worker) sources: Vec<Source>,
     pub(in crate::worker) sandbox: Option<&'static str>,
     /// A failed call can be repeated without harm.
@@ -45,7 +45,7 @@ impl EndedCall {
             result,
             is_execution: false,
             duration_ms: 0,
-            notes: Vec::new(),
+            state_changes: Vec::new(),
             sources: Vec::new(),
             sandbox: None,
             is_repeatable: true,
@@ -176,8 +176,8 @@ impl<'a> ToolRound<'a> {
     pub(in crate::worker) fn end_applied(&mut self, position: usize, text: String) {
         let Some(call) = self.calls.get(position) else { return };
         let result = CallResult::of_text(&call.tool_use_id, CallState::Done, text);
-        let notes = self.row(call).and_then(read_note).into_iter().collect();
-        self.end_executed(EndedCall { notes, ..EndedCall::not_executed(position, result) });
+        let state_changes = self.row(call).and_then(file_read).into_iter().collect();
+        self.end_executed(EndedCall { state_changes, ..EndedCall::not_executed(position, result) });
     }
 
     /// Ends a call that was executed.
@@ -191,7 +191,7 @@ impl<'a> ToolRound<'a> {
     fn insert(&mut self, ended: EndedCall) {
         let failure = Handling::of(ended.result.error_type);
         let failure = if ended.is_repeatable { failure } else { Handling::Fail };
-        let EndedCall { position, mut result, duration_ms, notes, .. } = ended;
+        let EndedCall { position, mut result, duration_ms, state_changes, .. } = ended;
         // Texts of users and rules have not passed the cleaning of tool results.
         result.text = without_nul(result.text);
         let Some(slot) = self.results.get_mut(position) else {
@@ -215,8 +215,8 @@ impl<'a> ToolRound<'a> {
                 handling: result.is_error().then_some(failure),
             }));
         }
-        self.unstored.events.extend(notes.iter().filter_map(note_event));
-        self.unstored.notes.extend(notes);
+        self.unstored.events.extend(state_changes.iter().filter_map(state_change_event));
+        self.unstored.state_changes.extend(state_changes);
         *slot = Some(result);
     }
 
@@ -238,23 +238,23 @@ impl<'a> ToolRound<'a> {
     }
 }
 
-/// The event that reports a note to clients, if there is one.
-fn note_event(note: &Note) -> Option<NewEvent> {
-    let body = match note {
-        // The worker stores these notes together with their events.
-        Note::Seen { .. } | Note::AnnouncedToolLists(_) => return None,
-        Note::Todos(todos) => EventBody::Todos { todos: todos.clone() },
-        Note::Mode(permission_mode) => EventBody::mode(*permission_mode),
-        Note::Sent(change) => EventBody::sent(change.clone()),
-        Note::Compacted(compaction) => EventBody::compacted(compaction),
+/// The event that reports a state change to clients, if there is one.
+fn state_change_event(change: &StateChange) -> Option<NewEvent> {
+    let body = match change {
+        // The worker stores these changes together with their events.
+        StateChange::FileRead { .. } | StateChange::AnnouncedToolLists(_) => return None,
+        StateChange::Todos(todos) => EventBody::Todos { todos: todos.clone() },
+        StateChange::PermissionMode(permission_mode) => EventBody::mode(*permission_mode),
+        StateChange::SentHistory(change) => EventBody::sent(change.clone()),
+        StateChange::Compacted(compaction) => EventBody::compacted(compaction),
     };
     Some(NewEvent::new(&body))
 }
 
-/// The note that the model has seen the file as a change left it.
-fn read_note(row: &LedgerRow) -> Option<Note> {
+/// The state change that the model knows the content of a file after a change.
+fn file_read(row: &LedgerRow) -> Option<StateChange> {
     let ((path, _), hash) = row.change.as_ref().zip(row.hash_after.as_ref())?;
-    Some(Note::Seen { path: path.clone(), hash: hash.clone() })
+    Some(StateChange::FileRead { path: path.clone(), hash: hash.clone() })
 }
 
 #[cfg(test)]
@@ -285,18 +285,21 @@ mod tests {
             content: None,
             error_type: None,
             wait: Some(edited),
-            child_run: None,
+            sub_agent_run: None,
         };
         let input = RawValue::from_string("{}".into()).unwrap();
         let calls =
             [ToolCall { tool_use_id: row.tool_use_id.clone(), name: "write_file".into(), input }];
         let mut round = ToolRound::new(&calls, vec![row]);
         round.end_applied(0, "Written.".into());
-        let RoundResults { results, records, notes, .. } = round.into_results();
+        let RoundResults { results, records, state_changes, .. } = round.into_results();
         let text = format!("{}Written.", edited_note(r#"{"b":2}"#));
         assert_eq!(results, [CallResult::of_text("toolu_1", CallState::Done, &*text)]);
         let record = CallRecord::new("toolu_1", CallState::Done);
         assert_eq!(records, [CallRecord { result: Some(text), ..record }]);
-        assert_eq!(notes, [Note::Seen { path: "a.txt".into(), hash: b"new".to_vec() }]);
+        assert_eq!(
+            state_changes,
+            [StateChange::FileRead { path: "a.txt".into(), hash: b"new".to_vec() }]
+        );
     }
 }

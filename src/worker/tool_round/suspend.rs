@@ -41,7 +41,7 @@ pub(super) async fn suspend(
         recorded_message_seq: writer.last_message_seq(),
         recorded: &records,
         events: &events,
-        notes: &round.unstored.notes,
+        state_changes: &round.unstored.state_changes,
         waits: Some(&stop_reason),
         ..StepCommit::default()
     };

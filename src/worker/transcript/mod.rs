@@ -21,7 +21,7 @@ use crate::agent::sent_view;
 use crate::domain::ids::SessionId;
 use crate::domain::message::Role;
 use crate::domain::prefix::{ChainPosition, PrefixChange, PrefixHashes};
-use crate::domain::sent_history::{BlockPosition, SentChange, SentView};
+use crate::domain::sent_history::{BlockPosition, SentHistoryChange, SentView};
 use crate::model::Messages;
 use crate::store::StoreError;
 use crate::store::messages::{Line, list_lines};
@@ -151,16 +151,16 @@ impl Transcript {
     }
 
     /// The change that leaves out all thinking, if any is sent.
-    pub(super) fn without_thinking(&self) -> Option<SentChange> {
-        let change = SentChange::ThinkingDropped { up_to: self.seq };
+    pub(super) fn without_thinking(&self) -> Option<SentHistoryChange> {
+        let change = SentHistoryChange::ThinkingDropped { up_to: self.seq };
         let is_there = self.text.contains(r#"thinking""#) && !self.view.changes.contains(&change);
         is_there.then_some(change)
     }
 
     /// The change that sends the whole history again, if a summary replaces a part of it.
-    pub(super) fn without_summary(&self) -> Option<SentChange> {
+    pub(super) fn without_summary(&self) -> Option<SentHistoryChange> {
         let compaction = self.view.compaction.as_ref()?;
-        Some(SentChange::SummaryDropped { up_to: compaction.up_to })
+        Some(SentHistoryChange::SummaryDropped { up_to: compaction.up_to })
     }
 
     /// The size in memory, in bytes.

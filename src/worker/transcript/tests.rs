@@ -113,7 +113,7 @@ fn changes_apply_to_stored_messages_and_not_to_later_ones() {
     assert_eq!(transcript.send(head()).1, None);
 }
 
-const DROPPED: SentChange = SentChange::ThinkingDropped { up_to: 2 };
+const DROPPED: SentHistoryChange = SentHistoryChange::ThinkingDropped { up_to: 2 };
 
 #[test]
 fn a_summary_comes_first_and_replaces_the_summarized_messages() {

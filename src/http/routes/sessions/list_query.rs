@@ -92,7 +92,7 @@ impl SessionQuery {
                 Archived::False => Some(false),
                 Archived::Any => None,
             },
-            standing: list.status,
+            state: list.status,
             metadata: metadata(members)?,
             words: list.q.map(words).transpose()?,
             created_after: list.created_after.map(storable),

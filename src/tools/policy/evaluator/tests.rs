@@ -130,7 +130,7 @@ async fn a_missing_response_is_a_timeout() {
                 .to_owned(),
             is_error: true,
             error_type: Some(ToolErrorType::Timeout),
-            notes: Vec::new(),
+            state_changes: Vec::new(),
             sources: Vec::new(),
             sandbox: None,
         }

@@ -1,5 +1,5 @@
-//! Notes: session state that a step changes besides messages and events. A note is stored in the
-//! same transaction as the event that reports it.
+//! State changes: session state that a step changes besides messages and events. A change is stored
+//! in the same transaction as the event that reports it.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Compaction;
 use super::permission::PermissionMode;
-use super::sent_history::SentChange;
+use super::sent_history::SentHistoryChange;
 
 /// A change of session state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
+pub enum StateChange {
     /// The model has read the current content of a file.
-    Seen {
+    FileRead {
         /// Path relative to the workspace, normalized.
         path: String,
         /// SHA-256 of the complete file.
@@ -23,9 +23,9 @@ pub enum Note {
     /// The model's complete todo list.
     Todos(Vec<Todo>),
     /// The new permission mode.
-    Mode(PermissionMode),
+    PermissionMode(PermissionMode),
     /// A new difference between the stored history and the history that the model receives.
-    Sent(SentChange),
+    SentHistory(SentHistoryChange),
     /// The tool lists that have been announced to the model.
     AnnouncedToolLists(AnnouncedToolLists),
     /// The new summary that replaces the beginning of the history in requests.
