@@ -60,7 +60,7 @@ pub async fn open_database(
 ) -> anyhow::Result<(PgConnectOptions, Option<PrivatePostgres>)> {
     Ok(match database {
         Database::Server(options) => (*options, None),
-        Database::Embedded(options) => {
+        Database::Private(options) => {
             let private_postgres = PrivatePostgres::start(&options).await?;
             (private_postgres.connect_options(), Some(private_postgres))
         }

@@ -96,18 +96,18 @@ async fn act(conn: &mut PgConnection, tenant: &str, action: Action) -> anyhow::R
 
 /// Prints one line per budget.
 async fn show(conn: &mut PgConnection, tenant: TenantId) -> anyhow::Result<()> {
-    let standings = list(conn, tenant).await?;
-    if standings.is_empty() {
+    let uses = list(conn, tenant).await?;
+    if uses.is_empty() {
         output::say("no budgets");
     }
-    for standing in standings {
-        output::say(&line(&standing));
+    for budget_use in uses {
+        output::say(&line(&budget_use));
     }
     Ok(())
 }
 
-fn line(standing: &BudgetUse) -> String {
-    let BudgetUse { scope, budget, tokens, cost } = standing;
+fn line(budget_use: &BudgetUse) -> String {
+    let BudgetUse { scope, budget, tokens, cost } = budget_use;
     let period = match scope {
         Scope::TenantDay => "day",
         Scope::TenantTotal | Scope::Session => "total",

@@ -30,7 +30,7 @@ pub(super) async fn with_database<T>(
 ) -> anyhow::Result<T> {
     match database.into_database()? {
         Database::Server(options) => connected(&options, command, Duration::ZERO, work).await,
-        Database::Embedded(options) => {
+        Database::Private(options) => {
             let existing = Existing::open(&options).await?;
             // The service that has just started it migrates the schema soon.
             let migration_starts_within = match existing {

@@ -56,7 +56,7 @@ pub(super) fn summarize(config: &Config) -> Summary {
             let database = options.get_database().unwrap_or("postgres");
             format!("{database} on {}:{}", options.get_host(), options.get_port())
         }
-        Database::Embedded(options) => {
+        Database::Private(options) => {
             format!("private server, data in {}", options.data_dir.display())
         }
     };

@@ -40,7 +40,7 @@ impl Command {
     async fn check(self) -> anyhow::Result<ExitCode> {
         match self.database.into_database()? {
             Database::Server(options) => verify(&options, self.session).await,
-            Database::Embedded(options) => {
+            Database::Private(options) => {
                 let existing = Existing::open(&options).await?;
                 let verified = verify(&existing.connect_options(), self.session).await;
                 existing.close().await?;

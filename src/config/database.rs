@@ -29,7 +29,7 @@ impl DatabaseArgs {
                 server_of(url).context("DATABASE_URL is not the URL of a Postgres server")?;
             return Ok(Database::Server(Box::new(options)));
         }
-        Ok(Database::Embedded(PostgresOptions {
+        Ok(Database::Private(PostgresOptions {
             data_dir: self.data_dir()?.join("postgres"),
             bin_dir: self.pg_bin_dir,
             search_path: search_path(),

@@ -62,7 +62,7 @@ pub enum Database {
     /// A server that the operator runs.
     Server(Box<PgConnectOptions>),
     /// A private server that this process starts.
-    Embedded(PostgresOptions),
+    Private(PostgresOptions),
 }
 
 /// The source of model replies.

@@ -34,7 +34,7 @@ impl ServeArgs {
             self.session.into_defaults(provider, self.work.default_model(), &tools)?;
         defaults.model_rules.refuses_optional = self.work.refuses_optional();
         let database = self.database.clone().into_database()?;
-        if work.is_none() && matches!(database, Database::Embedded(_)) {
+        if work.is_none() && matches!(database, Database::Private(_)) {
             bail!(
                 "--no-worker needs DATABASE_URL: no worker process can reach the private database, so \
                  no run would be executed"
@@ -82,7 +82,7 @@ impl WorkerArgs {
         self.work.faults.arm();
         let work = self.work.check()?;
         let database = self.database.clone().into_database()?;
-        if matches!(database, Database::Embedded(_)) {
+        if matches!(database, Database::Private(_)) {
             bail!("a worker needs the database of the processes that serve: set DATABASE_URL");
         }
         // Health checks contain no data that needs a key.

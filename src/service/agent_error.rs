@@ -9,12 +9,12 @@ pub enum AgentError {
     #[error("there is no agent {0}")]
     NotFound(String),
     /// The name belongs to an agent that tenants cannot change.
-    #[error("{name} is an agent of {whose}, which tenants can neither change nor hide")]
+    #[error("{name} is an agent of {owner}, which tenants can neither change nor hide")]
     NameTaken {
         /// The agent.
         name: AgentName,
         /// Its owner.
-        whose: &'static str,
+        owner: &'static str,
     },
     /// The tenant has the maximum number of agents.
     #[error("there are {0} agents already; at most {0} are allowed")]

@@ -35,9 +35,9 @@ pub async fn reserve(
     let Some(tenant) = lock(&mut transaction, fence).await? else {
         return Ok(Reserved::Fenced);
     };
-    let standings = add_up(&mut transaction, tenant, Some(fence.run_id.as_uuid())).await?;
-    let refused = standings.iter().find_map(|standing| standing.refuses(estimate));
-    if refused.is_none() && !standings.is_empty() {
+    let uses = add_up(&mut transaction, tenant, Some(fence.run_id.as_uuid())).await?;
+    let refused = uses.iter().find_map(|budget_use| budget_use.refuses(estimate));
+    if refused.is_none() && !uses.is_empty() {
         sqlx::query!(
             "INSERT INTO reservations (run_id, tenant_id, tokens, cost) VALUES ($1, $2, $3, $4)
              ON CONFLICT (run_id) DO UPDATE SET tokens = excluded.tokens, cost = excluded.cost",
@@ -121,11 +121,11 @@ async fn add_up(
     )
     .fetch_all(conn)
     .await?;
-    let standing = |is_of_day| if is_of_day { Scope::TenantDay } else { Scope::TenantTotal };
+    let scope_of = |is_of_day| if is_of_day { Scope::TenantDay } else { Scope::TenantTotal };
     Ok(rows
         .into_iter()
         .map(|row| BudgetUse {
-            scope: standing(row.is_of_day),
+            scope: scope_of(row.is_of_day),
             budget: Budget { tokens: row.max_tokens, cost: row.max_cost },
             tokens: row.tokens,
             cost: row.cost,
@@ -151,7 +151,7 @@ pub async fn settle_spent(conn: &mut PgConnection, tenant: TenantId) -> Result<(
     Ok(())
 }
 
-/// Returns the standing of a session's budget. Only one run of a session is live, so no other
+/// Returns the use of a session's budget. Only one run of a session is live, so no other
 /// request is under way when its driver calls this.
 pub async fn of_session(
     conn: &mut PgConnection,
@@ -262,7 +262,7 @@ pub async fn remove(
 pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<BudgetUse>, StoreError> {
     let mut transaction = conn.begin().await?;
     lock_budgets(&mut transaction, tenant.as_uuid()).await?;
-    let standings = add_up(&mut transaction, tenant.as_uuid(), None).await?;
+    let uses = add_up(&mut transaction, tenant.as_uuid(), None).await?;
     transaction.commit().await?;
-    Ok(standings)
+    Ok(uses)
 }

@@ -11,11 +11,11 @@ use crate::domain::ids::{RunId, SessionId, TenantId};
 
 /// Time limit of a statement that deletes many rows. A session with hundreds of thousands of
 /// messages takes seconds.
-pub const DELETES_WITHIN: Duration = Duration::from_mins(2);
+pub const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// A session that is about to be deleted.
+/// A session that is locked for its deletion.
 #[derive(Debug)]
-pub struct Doomed {
+pub struct LockedSession {
     /// The ID.
     pub id: SessionId,
     /// The number of its newest event.
@@ -34,7 +34,7 @@ pub async fn lock(
     conn: &mut PgConnection,
     tenant: TenantId,
     ids: &[SessionId],
-) -> Result<Vec<Doomed>, StoreError> {
+) -> Result<Vec<LockedSession>, StoreError> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
     let sessions = sqlx::query!(
         r#"SELECT id, last_seq,
@@ -61,13 +61,13 @@ pub async fn lock(
     for run in runs {
         open.entry(run.session_id).or_default().push(run.id.into());
     }
-    let doomed = sessions.into_iter().map(|session| Doomed {
+    let locked = sessions.into_iter().map(|session| LockedSession {
         id: session.id.into(),
         last_seq: session.last_seq,
         has_own_folder: session.has_own_folder,
         open: open.remove(&session.id).unwrap_or_default(),
     });
-    Ok(doomed.collect())
+    Ok(locked.collect())
 }
 
 /// Counts the events of these sessions. The duration of a deletion follows from it.
@@ -88,18 +88,18 @@ pub async fn count_events(
     Ok(events)
 }
 
-/// Takes unsettled runs from their workers, for longer than a deletion takes, and returns how many
-/// a worker held. The heartbeat of a worker must not wait for a row that is being deleted, because
-/// it renews the leases of all the worker's runs. If the runs are not deleted after all, another
-/// worker takes them over.
-pub async fn take_away(conn: &mut PgConnection, runs: &[RunId]) -> Result<u64, StoreError> {
+/// Fences unsettled runs against their workers, for longer than a deletion takes, and returns how
+/// many a worker held. The heartbeat of a worker must not wait for a row that is being deleted,
+/// because it renews the leases of all the worker's runs. If the runs are not deleted after all,
+/// another worker takes them over.
+pub async fn fence_runs(conn: &mut PgConnection, runs: &[RunId]) -> Result<u64, StoreError> {
     let ids: Vec<Uuid> = runs.iter().map(|id| id.as_uuid()).collect();
     let done = sqlx::query!(
         "UPDATE runs SET attempt = attempt + 1, lease_owner = NULL,
                 lease_until = now() + make_interval(secs => $2)
          WHERE id = ANY ($1) AND status = 'running' AND lease_owner IS NOT NULL",
         &ids,
-        (2 * DELETES_WITHIN).as_secs_f64(),
+        (2 * DELETION_TIMEOUT).as_secs_f64(),
     )
     .execute(conn)
     .await?;
@@ -108,13 +108,13 @@ pub async fn take_away(conn: &mut PgConnection, runs: &[RunId]) -> Result<u64, S
 
 /// Raises the timeouts of the caller's transaction, which also works on files between its
 /// statements.
-pub async fn be_patient(conn: &mut PgConnection) -> Result<(), StoreError> {
+pub async fn raise_timeouts(conn: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!(
         "SELECT set_config('statement_timeout', $1, true) AS statement,
                 -- Concurrent deletions wait for each other's sums for a moment; nothing else does.
                 set_config('lock_timeout', $1, true) AS lock,
                 set_config('idle_in_transaction_session_timeout', '10s', true) AS idle",
-        DELETES_WITHIN.as_millis().to_string(),
+        DELETION_TIMEOUT.as_millis().to_string(),
     )
     .fetch_one(conn)
     .await?;
@@ -217,12 +217,12 @@ mod tests {
         let mut heart = pool.acquire().await.unwrap();
         heart.execute("SET lock_timeout = '200ms'").await.unwrap();
         let mut conn = pool.acquire().await.unwrap();
-        assert_eq!(take_away(&mut conn, &[run]).await.unwrap(), 1);
-        assert_eq!(take_away(&mut conn, &[run]).await.unwrap(), 0, "no worker holds it");
+        assert_eq!(fence_runs(&mut conn, &[run]).await.unwrap(), 1);
+        assert_eq!(fence_runs(&mut conn, &[run]).await.unwrap(), 0, "no worker holds it");
 
         let mut transaction = conn.begin().await.unwrap();
-        let doomed = lock(&mut transaction, OWNER, &[session]).await.unwrap();
-        assert_eq!(doomed[0].open, [run]);
+        let locked = lock(&mut transaction, OWNER, &[session]).await.unwrap();
+        assert_eq!(locked[0].open, [run]);
         delete(&mut transaction, OWNER, &[session]).await.unwrap();
         let renewed = renew(&mut heart, worker, &[run, other]).await.unwrap();
         assert_eq!(renewed.iter().map(|run| run.run_id).collect::<Vec<_>>(), [other]);

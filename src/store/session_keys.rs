@@ -7,7 +7,7 @@ use crate::domain::ids::{SessionId, TenantId};
 
 /// Finds the session that was created with a key within the last day, and the hash of the request
 /// that created it.
-pub async fn find_made(
+pub async fn find_by_key(
     conn: &mut PgConnection,
     tenant: TenantId,
     key: &str,
@@ -25,7 +25,7 @@ pub async fn find_made(
 }
 
 /// Removes a key from a session that has had it for a day.
-pub async fn take_old_key(
+pub async fn remove_expired_key(
     conn: &mut PgConnection,
     tenant: TenantId,
     key: &str,

@@ -32,7 +32,7 @@ pub struct NewSession<'a> {
     /// The workspace folder; `None` for a folder of the session's own.
     pub workspace: Option<&'a str>,
     /// The client's `Idempotency-Key` and a hash of the request.
-    pub made_by: Option<(&'a str, &'a [u8])>,
+    pub idempotency_key: Option<(&'a str, &'a [u8])>,
 }
 
 row_with_usage! {
@@ -114,8 +114,8 @@ pub async fn insert(conn: &mut PgConnection, new: &NewSession<'_>) -> Result<boo
         new.settings.model,
         settings,
         new.workspace,
-        new.made_by.map(|(key, _)| key),
-        new.made_by.map(|(_, fingerprint)| fingerprint),
+        new.idempotency_key.map(|(key, _)| key),
+        new.idempotency_key.map(|(_, fingerprint)| fingerprint),
     )
     .execute(conn)
     .await?;

@@ -32,7 +32,7 @@ pub(in crate::http) struct RateLimit {
 
 /// The state of a quota after a request, as the response headers report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Standing {
+struct QuotaState {
     /// Requests that the quota still allows now.
     remaining: u32,
     /// The time until the quota allows one more request.
@@ -47,14 +47,14 @@ impl RateLimit {
         (quota > 0).then(|| Self { quota, full_at: Mutex::default() })
     }
 
-    fn take(&self, holder: Option<LimitHolder>, now: Instant) -> Standing {
+    fn take(&self, holder: Option<LimitHolder>, now: Instant) -> QuotaState {
         let each = WINDOW / self.quota;
         let mut remembered = self.remembered();
         let full_at = remembered.get(&holder).copied().unwrap_or(now).max(now);
         let missing = full_at - now;
         let next_in = (missing + each).saturating_sub(each * self.quota);
         if !next_in.is_zero() {
-            return Standing { remaining: 0, next_in, is_over: true };
+            return QuotaState { remaining: 0, next_in, is_over: true };
         }
         make_room(&mut remembered, now);
         let missing = missing + each;
@@ -62,7 +62,7 @@ impl RateLimit {
         let used = missing.as_nanos().div_ceil(each.as_nanos());
         let used = u32::try_from(used).unwrap_or(u32::MAX);
         let next_in = missing.saturating_sub(each * used.saturating_sub(1));
-        Standing { remaining: self.quota.saturating_sub(used), next_in, is_over: false }
+        QuotaState { remaining: self.quota.saturating_sub(used), next_in, is_over: false }
     }
 
     fn remembered(&self) -> MutexGuard<'_, HashMap<Option<LimitHolder>, Instant>> {
@@ -87,15 +87,15 @@ pub(in crate::http) async fn layer(
     request: Request,
     next: Next,
 ) -> Response {
-    let standing = limit.take(caller.holder(), Instant::now());
-    let seconds = seconds(standing.next_in);
-    let mut response = if standing.is_over {
-        ApiError::RateLimited(standing.next_in).into_response()
+    let quota = limit.take(caller.holder(), Instant::now());
+    let seconds = seconds(quota.next_in);
+    let mut response = if quota.is_over {
+        ApiError::RateLimited(quota.next_in).into_response()
     } else {
         next.run(request).await
     };
     let policy = format!(r#""key";q={};w={}"#, limit.quota, WINDOW.as_secs());
-    let left = format!(r#""key";r={};t={seconds}"#, standing.remaining);
+    let left = format!(r#""key";r={};t={seconds}"#, quota.remaining);
     for (name, value) in [("ratelimit-policy", policy), ("ratelimit", left)] {
         if let Ok(value) = HeaderValue::from_str(&value) {
             response.headers_mut().insert(name, value);
@@ -109,12 +109,12 @@ mod tests {
     use super::*;
     use crate::domain::ids::KeyId;
 
-    fn at_once(remaining: u32) -> Standing {
-        Standing { remaining, next_in: Duration::from_secs(20), is_over: false }
+    fn at_once(remaining: u32) -> QuotaState {
+        QuotaState { remaining, next_in: Duration::from_secs(20), is_over: false }
     }
 
-    fn over(seconds: u64) -> Standing {
-        Standing { remaining: 0, next_in: Duration::from_secs(seconds), is_over: true }
+    fn over(seconds: u64) -> QuotaState {
+        QuotaState { remaining: 0, next_in: Duration::from_secs(seconds), is_over: true }
     }
 
     #[test]

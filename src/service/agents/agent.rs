@@ -83,5 +83,5 @@ pub(super) fn name_taken(name: &AgentName, source: AgentSource) -> Error {
         AgentSource::Operator => "the operator",
         AgentSource::Builtin => "the service itself",
     };
-    AgentError::NameTaken { name: name.clone(), whose: owner }.into()
+    AgentError::NameTaken { name: name.clone(), owner }.into()
 }

@@ -51,7 +51,7 @@ impl NewSettings {
             metadata: &self.metadata,
             settings: &self.settings,
             workspace: self.workspace.as_deref(),
-            made_by: None,
+            idempotency_key: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::idempotency::IdempotencyKey;
 use crate::service::session_settings::{CreateSession, NewSettings};
-use crate::store::session_keys::{find_made, take_old_key};
+use crate::store::session_keys::{find_by_key, remove_expired_key};
 use crate::store::sessions::{find, insert};
 
 /// The session of a create request.
@@ -45,7 +45,7 @@ impl Creation<'_> {
     async fn find_earlier(&self) -> Result<Option<Session>, Error> {
         let Some(IdempotencyKey { key, fingerprint }) = &self.key else { return Ok(None) };
         let earlier = self.service.pool.with(self.tenant, async |conn| {
-            Ok::<_, Error>(match find_made(conn, self.tenant, key).await? {
+            Ok::<_, Error>(match find_by_key(conn, self.tenant, key).await? {
                 Some((_, before)) if before != *fingerprint => Err(Error::KeyReused),
                 Some((id, _)) => Ok(find(conn, self.tenant, id).await?),
                 None => Ok(None),
@@ -72,11 +72,11 @@ impl Creation<'_> {
         let id = SessionId::new();
         let mut row = new.row(id, self.tenant);
         if let Some(IdempotencyKey { key, fingerprint }) = &self.key {
-            row.made_by = Some((key, fingerprint));
+            row.idempotency_key = Some((key, fingerprint));
         }
         let stored = self.service.pool.with(self.tenant, async |conn| {
             if let Some(IdempotencyKey { key, .. }) = &self.key {
-                take_old_key(conn, self.tenant, key).await?;
+                remove_expired_key(conn, self.tenant, key).await?;
             }
             if !insert(conn, &row).await? {
                 return Ok(None);

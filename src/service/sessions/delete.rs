@@ -20,19 +20,19 @@ use crate::store::budgets::settle_spent;
 use crate::store::folders::{database_id, list_gone};
 use crate::store::forks::{list_ids, list_tree};
 use crate::store::session_deletion::{
-    DELETES_WITHIN, Doomed, be_patient, count_events, delete, lock, take_away,
+    DELETION_TIMEOUT, LockedSession, count_events, delete, fence_runs, lock, raise_timeouts,
 };
 use crate::tools::workspace::RemovalNote;
 
 /// Maximum time for a live run to settle. After that, its worker is fenced and the session is
 /// deleted.
-const SETTLES_WITHIN: Duration = Duration::from_secs(5);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval in which the runs are polled if no event arrives.
-const POLL_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum time that the response waits for the removal of files.
-const REMOVES_WITHIN: Duration = Duration::from_secs(2);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of forks that a refusal names.
-const MAX_NAMED: i64 = 100;
+const MAX_LISTED_FORKS: i64 = 100;
 
 /// A request to delete a session.
 pub(crate) struct DeleteSession {
@@ -47,7 +47,7 @@ pub(crate) struct DeleteSession {
 /// Deletes a session with those of its sub-agents, and with its forks if requested.
 pub(crate) async fn delete_session(service: &Service, request: DeleteSession) -> Result<(), Error> {
     let session_id = request.session_id;
-    let until = Instant::now() + SETTLES_WITHIN;
+    let until = Instant::now() + SETTLE_TIMEOUT;
     let mut deletion = Deletion { service, request, until, events: 0 };
     deletion.events = deletion.count_events().await?;
     // Subscribed before the runs are cancelled, so that no end of a run is missed.
@@ -68,7 +68,7 @@ pub(crate) async fn delete_session(service: &Service, request: DeleteSession) ->
         service.bus.resync(*id);
     }
     // A longer removal continues in the background, and logs its own failure.
-    let _ = timeout(REMOVES_WITHIN, removed).await;
+    let _ = timeout(REMOVAL_TIMEOUT, removed).await;
     Ok(())
 }
 
@@ -119,7 +119,7 @@ struct Pending {
 /// All sessions of a deletion, locked, and the requests to stop their runs.
 struct Locked {
     stops: Vec<StopRequest>,
-    sessions: Vec<Doomed>,
+    sessions: Vec<LockedSession>,
 }
 
 impl Deletion<'_> {
@@ -159,12 +159,12 @@ impl Deletion<'_> {
         let open: Vec<RunId> =
             stops.iter().filter(|stop| !stop.is_settled()).map(StopRequest::run_id).collect();
         let is_late = Instant::now() >= self.until;
-        if !open.is_empty() && (!is_late || take_away(conn, &open).await? > 0) {
+        if !open.is_empty() && (!is_late || fence_runs(conn, &open).await? > 0) {
             return Ok(Pending { stops, deleted: None });
         }
         let removal = in_time(self.prepare_removal(conn, &sessions)).await?;
         let ids: Vec<SessionId> = sessions.iter().map(|session| session.id).collect();
-        match timeout(DELETES_WITHIN, delete(conn, self.request.tenant, &ids)).await {
+        match timeout(DELETION_TIMEOUT, delete(conn, self.request.tenant, &ids)).await {
             Ok(deleted) => deleted?,
             Err(_) => return Err(StoreError::NoAnswer.into()),
         }
@@ -177,7 +177,7 @@ impl Deletion<'_> {
     async fn lock_and_stop(&self, conn: &mut PgConnection) -> Result<Option<Locked>, Error> {
         let Some(sessions) = self.lock(conn).await? else { return Ok(None) };
         let mut stops = Vec::new();
-        for Doomed { id, open, .. } in &sessions {
+        for LockedSession { id, open, .. } in &sessions {
             for run_id in open {
                 stops.push(StopRequest::make(conn, self.request.tenant, *id, *run_id).await?);
             }
@@ -187,7 +187,7 @@ impl Deletion<'_> {
 
     /// Locks all sessions to delete. Returns none if a fork or a sub-agent was added in between,
     /// which has to be locked as well.
-    async fn lock(&self, conn: &mut PgConnection) -> Result<Option<Vec<Doomed>>, Error> {
+    async fn lock(&self, conn: &mut PgConnection) -> Result<Option<Vec<LockedSession>>, Error> {
         let DeleteSession { tenant, session_id, with_forks, expected } = &self.request;
         let ids = self.list_sessions(conn).await?;
         let sessions = lock(conn, *tenant, &ids).await?;
@@ -200,7 +200,7 @@ impl Deletion<'_> {
         if *with_forks {
             return Ok(Some(sessions));
         }
-        let forks = list_ids(conn, &ids, MAX_NAMED).await?;
+        let forks = list_ids(conn, &ids, MAX_LISTED_FORKS).await?;
         if forks.is_empty() { Ok(Some(sessions)) } else { Err(Error::SessionHasForks(forks)) }
     }
 
@@ -208,9 +208,9 @@ impl Deletion<'_> {
     async fn prepare_removal(
         &self,
         conn: &mut PgConnection,
-        sessions: &[Doomed],
+        sessions: &[LockedSession],
     ) -> Result<WorkspaceRemoval, Error> {
-        be_patient(conn).await?;
+        raise_timeouts(conn).await?;
         let owners = sessions.iter().filter(|session| session.has_own_folder);
         let note = RemovalNote {
             root: self.request.session_id,
@@ -264,7 +264,7 @@ impl Deletion<'_> {
                 }
             }
         };
-        let until = self.until.min(Instant::now() + POLL_EVERY);
+        let until = self.until.min(Instant::now() + POLL_INTERVAL);
         if let Ok(false) = timeout_at(until, settled).await {
             // The subscription fell behind and has ended; the database has the state.
             *subscription = self.service.bus.subscribe(self.request.session_id);

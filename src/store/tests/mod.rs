@@ -61,7 +61,7 @@ async fn bed() -> Bed {
         metadata: RawValue::NULL,
         settings: &settings,
         workspace: None,
-        made_by: None,
+        idempotency_key: None,
     };
     sessions::insert(&mut pool.acquire().await.unwrap(), &new).await.unwrap();
     Bed { pool, session, _database: database }
