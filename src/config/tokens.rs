@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 
 use super::Auth;
-use crate::tokens::{Issuer, Pace, Rules};
+use crate::tokens::{Issuer, IssuerConfig, KeyRefresh};
 
 /// Options for tokens of an identity provider.
 #[derive(Debug, Clone, Args)]
@@ -47,17 +47,17 @@ impl TokenArgs {
              for other services would be accepted",
         )?;
         let jwks_url = jwks_url.map(|url| url.parse());
-        let rules = Rules {
+        let config = IssuerConfig {
             issuer,
             audience,
             jwks_url: jwks_url.transpose().context("--token-jwks-url is not a URL")?,
             tenant_claim: self.token_tenant_claim,
             scope_claim: self.token_scope_claim,
-            pace: Pace::default(),
+            key_refresh: KeyRefresh::default(),
         };
         let context = "the keys of --token-issuer cannot be fetched: set an https URL there or in \
                        --token-jwks-url";
-        Ok(Some(Issuer::new(rules).context(context)?))
+        Ok(Some(Issuer::new(config).context(context)?))
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
-use super::{LEEWAY, Refused, Rules, Statement};
+use super::{InvalidToken, IssuerConfig, LEEWAY, VerifiedClaims};
 use crate::domain::api_key::Scope;
 use crate::domain::name::is_name;
 use crate::domain::principal::SubjectHash;
@@ -14,20 +14,24 @@ const SCOPES: [(&str, Scope); 2] = [("twostep:write", Scope::Write), ("twostep:r
 const MAX_SUBJECT: usize = 255;
 
 /// Reads the claims.
-pub(super) fn read(rules: &Rules, claims: &Map<String, Value>) -> Result<Statement, Refused> {
+pub(super) fn read(
+    config: &IssuerConfig,
+    claims: &Map<String, Value>,
+) -> Result<VerifiedClaims, InvalidToken> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     // RFC 7519 requires a single issuer, not a list that contains ours.
-    if text("iss") != Some(&rules.issuer) {
-        return Err(Refused::Issuer);
+    if text("iss") != Some(&config.issuer) {
+        return Err(InvalidToken::Issuer);
     }
-    let subject = text("sub").filter(|text| is_subject(text)).ok_or(Refused::Subject)?;
-    let tenant = text(&rules.tenant_claim).filter(|name| is_name(name)).ok_or(Refused::Tenant)?;
-    let ends_at = claims.get("exp").and_then(Value::as_f64).ok_or(Refused::Claims)?;
-    Ok(Statement {
+    let subject = text("sub").filter(|text| is_subject(text)).ok_or(InvalidToken::Subject)?;
+    let tenant =
+        text(&config.tenant_claim).filter(|name| is_name(name)).ok_or(InvalidToken::Tenant)?;
+    let ends_at = claims.get("exp").and_then(Value::as_f64).ok_or(InvalidToken::Claims)?;
+    Ok(VerifiedClaims {
         subject: subject.to_owned(),
-        holder: SubjectHash::of(&rules.issuer, subject),
+        holder: SubjectHash::of(&config.issuer, subject),
         tenant: tenant.to_owned(),
-        scope: scope(claims.get(&rules.scope_claim)),
+        scope: scope(claims.get(&config.scope_claim)),
         until: until(ends_at),
     })
 }
@@ -58,23 +62,23 @@ fn until(seconds: f64) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokens::Pace;
+    use crate::tokens::KeyRefresh;
     use serde_json::json;
 
-    fn rules() -> Rules {
-        Rules {
+    fn config() -> IssuerConfig {
+        IssuerConfig {
             issuer: "https://id.example".to_owned(),
             audience: "twostep".to_owned(),
             jwks_url: None,
             tenant_claim: "org".to_owned(),
             scope_claim: "scope".to_owned(),
-            pace: Pace::default(),
+            key_refresh: KeyRefresh::default(),
         }
     }
 
     /// Reads the usual claims with these changes.
     #[expect(clippy::needless_pass_by_value, reason = "callers write the changes in place")]
-    fn with(changes: Value) -> Result<Statement, Refused> {
+    fn with(changes: Value) -> Result<VerifiedClaims, InvalidToken> {
         let mut claims = json!({
             "iss": "https://id.example", "sub": "ann", "org": "acme", "exp": 1_800_000_000,
             "scope": "twostep:read",
@@ -82,11 +86,11 @@ mod tests {
         for (name, value) in changes.as_object().unwrap() {
             claims[name] = value.clone();
         }
-        read(&rules(), claims.as_object().unwrap())
+        read(&config(), claims.as_object().unwrap())
     }
 
-    fn usual() -> Statement {
-        Statement {
+    fn usual() -> VerifiedClaims {
+        VerifiedClaims {
             subject: "ann".to_owned(),
             holder: SubjectHash::of("https://id.example", "ann"),
             tenant: "acme".to_owned(),
@@ -115,19 +119,19 @@ mod tests {
             (json!({ "twostep:write": true }), None),
             (json!(null), None),
         ] {
-            assert_eq!(with(json!({ "scope": claim })), Ok(Statement { scope, ..usual() }));
+            assert_eq!(with(json!({ "scope": claim })), Ok(VerifiedClaims { scope, ..usual() }));
         }
     }
 
     #[test]
     fn an_invalid_subject_or_tenant_is_refused() {
         for bad in [json!(null), json!(""), json!(7), json!(["a"]), json!({}), json!("a\nb")] {
-            assert_eq!(with(json!({ "org": bad })), Err(Refused::Tenant));
-            assert_eq!(with(json!({ "sub": bad })), Err(Refused::Subject));
+            assert_eq!(with(json!({ "org": bad })), Err(InvalidToken::Tenant));
+            assert_eq!(with(json!({ "sub": bad })), Err(InvalidToken::Subject));
         }
-        assert_eq!(with(json!({ "org": "a".repeat(101) })), Err(Refused::Tenant));
-        assert_eq!(with(json!({ "sub": "a".repeat(256) })), Err(Refused::Subject));
-        assert_eq!(with(json!({ "iss": ["https://id.example"] })), Err(Refused::Issuer));
+        assert_eq!(with(json!({ "org": "a".repeat(101) })), Err(InvalidToken::Tenant));
+        assert_eq!(with(json!({ "sub": "a".repeat(256) })), Err(InvalidToken::Subject));
+        assert_eq!(with(json!({ "iss": ["https://id.example"] })), Err(InvalidToken::Issuer));
     }
 
     #[test]

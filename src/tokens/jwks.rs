@@ -5,7 +5,7 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Refused;
+use super::InvalidToken;
 
 /// Maximum number of keys in a set.
 const MAX_KEYS: usize = 100;
@@ -57,11 +57,11 @@ impl KeySet {
     }
 
     /// Returns the key with this ID, if it may be used for this algorithm.
-    pub(super) fn find(&self, id: &str, algorithm: Algorithm) -> Result<DecodingKey, Refused> {
+    pub(super) fn find(&self, id: &str, algorithm: Algorithm) -> Result<DecodingKey, InvalidToken> {
         let mut named = self.keys.iter().filter(|key| key.id == id).peekable();
-        named.peek().ok_or(Refused::UnknownKey)?;
+        named.peek().ok_or(InvalidToken::UnknownKey)?;
         let fitting = named.find(|key| key.algorithms.contains(&algorithm));
-        Ok(fitting.ok_or(Refused::Algorithm)?.public.clone())
+        Ok(fitting.ok_or(InvalidToken::Algorithm)?.public.clone())
     }
 }
 
@@ -197,8 +197,8 @@ mod tests {
         let family = |id, algorithm| set.find(id, algorithm).map(|key| key.family());
         assert_eq!(family("1", Algorithm::EdDSA), Ok(AlgorithmFamily::Ed));
         assert_eq!(family("1", Algorithm::RS256), Ok(AlgorithmFamily::Rsa));
-        assert_eq!(family("1", Algorithm::ES256), Err(Refused::Algorithm));
-        assert_eq!(family("3", Algorithm::HS256), Err(Refused::UnknownKey));
+        assert_eq!(family("1", Algorithm::ES256), Err(InvalidToken::Algorithm));
+        assert_eq!(family("3", Algorithm::HS256), Err(InvalidToken::UnknownKey));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Pace;
+use super::KeyRefresh;
 use super::fetch::Provider;
 use super::jwks::KeySet;
 
@@ -21,7 +21,7 @@ const WAIT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct KeyCache {
     provider: Provider,
-    pace: Pace,
+    key_refresh: KeyRefresh,
     cached: watch::Sender<CachedKeys>,
     /// Notified when a token has an unknown key.
     unknown_key: Notify,
@@ -38,14 +38,14 @@ struct CachedKeys {
 }
 
 impl KeyCache {
-    pub(super) fn new(provider: Provider, pace: Pace) -> Self {
-        Self { provider, pace, cached: watch::Sender::default(), unknown_key: Notify::new() }
+    pub(super) fn new(provider: Provider, key_refresh: KeyRefresh) -> Self {
+        Self { provider, key_refresh, cached: watch::Sender::default(), unknown_key: Notify::new() }
     }
 
     /// Returns the cached keys, or an empty set if they have expired.
     pub(super) fn current(&self) -> Arc<KeySet> {
         let cached = self.cached.borrow();
-        let is_good = cached.refreshed_at.is_some_and(|at| at.elapsed() < self.pace.kept_for);
+        let is_good = cached.refreshed_at.is_some_and(|at| at.elapsed() < self.key_refresh.max_age);
         if is_good { Arc::clone(&cached.keys) } else { Arc::default() }
     }
 
@@ -68,7 +68,11 @@ impl KeyCache {
             let is_refreshed = self.refresh(triggers_from).await;
             // This refresh covers all unknown keys that were reported before it ended.
             let _ = self.unknown_key.notified().now_or_never();
-            let next = if is_refreshed { self.pace.every } else { self.pace.pause };
+            let next = if is_refreshed {
+                self.key_refresh.interval
+            } else {
+                self.key_refresh.min_interval
+            };
             let due = sleep_until(Instant::now() + next);
             let unknown_key = async {
                 sleep_until(triggers_from).await;
@@ -76,7 +80,7 @@ impl KeyCache {
             };
             tokio::select! {
                 () = due => {}
-                () = unknown_key => triggers_from = Instant::now() + self.pace.pause,
+                () = unknown_key => triggers_from = Instant::now() + self.key_refresh.min_interval,
             }
         }
     }

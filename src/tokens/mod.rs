@@ -3,9 +3,9 @@
 mod claims;
 mod crypto;
 mod fetch;
+mod invalid_token;
 mod jwks;
 mod key_cache;
-mod refused;
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use crate::domain::api_key::Scope;
 use crate::domain::principal::SubjectHash;
 pub use fetch::BadUrl;
 use fetch::Provider;
+pub use invalid_token::InvalidToken;
 use key_cache::KeyCache;
-pub use refused::Refused;
 
 /// Maximum size of a token, in bytes. A longer one is refused without parsing.
 const MAX_TOKEN: usize = 8 * 1024;
 /// Tolerance for clock differences between the provider and the service.
 const LEEWAY: Duration = Duration::from_secs(30);
 
-/// The rules for valid tokens.
+/// The configuration of an identity provider: the rules for valid tokens.
 #[derive(Debug, Clone)]
-pub struct Rules {
+pub struct IssuerConfig {
     /// The exact `iss` claim of tokens.
     pub issuer: String,
     /// The audience that the `aud` claim must contain.
@@ -41,34 +41,34 @@ pub struct Rules {
     /// The name of the claim with the scopes.
     pub scope_claim: String,
     /// The times of the key cache.
-    pub pace: Pace,
+    pub key_refresh: KeyRefresh,
 }
 
 /// The times of the key cache.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub struct KeyRefresh {
     /// Interval between refreshes. A revoked key is accepted for at most this time.
-    pub every: Duration,
+    pub interval: Duration,
     /// Minimum time between refreshes that unknown keys trigger, and the delay of the retry after
     /// a failure.
-    pub pause: Duration,
+    pub min_interval: Duration,
     /// Time for which the keys remain valid while the provider is unavailable.
-    pub kept_for: Duration,
+    pub max_age: Duration,
 }
 
-impl Default for Pace {
+impl Default for KeyRefresh {
     fn default() -> Self {
         Self {
-            every: Duration::from_mins(10),
-            pause: Duration::from_secs(30),
-            kept_for: Duration::from_hours(24),
+            interval: Duration::from_mins(10),
+            min_interval: Duration::from_secs(30),
+            max_age: Duration::from_hours(24),
         }
     }
 }
 
 /// The verified content of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statement {
+pub struct VerifiedClaims {
     /// The subject: 1 to 255 characters without control characters.
     pub subject: String,
     /// The hash of issuer and subject, for counting.
@@ -84,17 +84,17 @@ pub struct Statement {
 /// An identity provider whose tokens are accepted.
 #[derive(Debug)]
 pub struct Issuer {
-    rules: Rules,
+    config: IssuerConfig,
     keys: KeyCache,
 }
 
 impl Issuer {
     /// Creates a provider. Its keys are unknown until [`Issuer::keep_current`] runs.
-    pub fn new(rules: Rules) -> Result<Self, BadUrl> {
+    pub fn new(config: IssuerConfig) -> Result<Self, BadUrl> {
         crypto::install();
-        let provider = Provider::new(&rules.issuer, rules.jwks_url.clone())?;
-        let keys = KeyCache::new(provider, rules.pace);
-        Ok(Self { rules, keys })
+        let provider = Provider::new(&config.issuer, config.jwks_url.clone())?;
+        let keys = KeyCache::new(provider, config.key_refresh);
+        Ok(Self { config, keys })
     }
 
     /// Refreshes the keys until `stop` is cancelled.
@@ -103,37 +103,37 @@ impl Issuer {
     }
 
     /// Verifies a token. An unknown key triggers a refresh of the keys, within the rate limit.
-    pub async fn verify(&self, token: &str) -> Result<Statement, Refused> {
+    pub async fn verify(&self, token: &str) -> Result<VerifiedClaims, InvalidToken> {
         if token.len() > MAX_TOKEN {
-            return Err(Refused::TooLong);
+            return Err(InvalidToken::TooLong);
         }
         let header = decode_header(token)?;
         if header.alg.family() == AlgorithmFamily::Hmac {
             // Symmetric keys are never published.
-            return Err(Refused::Algorithm);
+            return Err(InvalidToken::Algorithm);
         }
         if header.crit.is_some() {
-            return Err(Refused::Critical);
+            return Err(InvalidToken::Critical);
         }
-        let id = header.kid.ok_or(Refused::NoKeyId)?;
+        let id = header.kid.ok_or(InvalidToken::NoKeyId)?;
         let known = self.keys.current();
         let key = match known.find(&id, header.alg) {
-            Err(Refused::UnknownKey) => self.keys.refreshed().await.find(&id, header.alg)?,
+            Err(InvalidToken::UnknownKey) => self.keys.refreshed().await.find(&id, header.alg)?,
             found => found?,
         };
         let claims: Map<String, Value> = decode(token, &key, &self.validation(header.alg))?.claims;
-        let statement = claims::read(&self.rules, &claims)?;
+        let verified = claims::read(&self.config, &claims)?;
         // The library compares whole seconds. A token whose expiry closed a stream must not open
         // the next one.
-        if statement.until <= Timestamp::now() { Err(Refused::Expired) } else { Ok(statement) }
+        if verified.until <= Timestamp::now() { Err(InvalidToken::Expired) } else { Ok(verified) }
     }
 
     fn validation(&self, algorithm: Algorithm) -> Validation {
         let mut validation = Validation::new(algorithm);
         validation.leeway = LEEWAY.as_secs();
         validation.validate_nbf = true;
-        validation.set_issuer(&[&self.rules.issuer]);
-        validation.set_audience(&[&self.rules.audience]);
+        validation.set_issuer(&[&self.config.issuer]);
+        validation.set_audience(&[&self.config.audience]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         validation
     }

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::json;
 use tokio::time::sleep;
-use twostep::tokens::Pace;
+use twostep::tokens::KeyRefresh;
 
 use super::{get, start, status};
 use crate::support::{Identity, KeysResponse, Signer, TestApp, machine};
 
 /// Short intervals between refreshes.
-const QUICK: Pace = Pace {
-    every: Duration::from_millis(100),
-    pause: Duration::from_millis(100),
-    kept_for: Duration::from_mins(1),
+const QUICK: KeyRefresh = KeyRefresh {
+    interval: Duration::from_millis(100),
+    min_interval: Duration::from_millis(100),
+    max_age: Duration::from_mins(1),
 };
 
 /// Waits until requests with this token get this status.
@@ -120,7 +120,7 @@ async fn an_invalid_key_set_changes_nothing() {
 async fn keys_expire_when_the_provider_does_not_confirm_them() {
     let identity = Identity::start().await;
     let kept_for = Duration::from_secs(2);
-    let app = start(identity.trusted_at(Pace { kept_for, ..QUICK })).await;
+    let app = start(identity.trusted_at(KeyRefresh { max_age: kept_for, ..QUICK })).await;
     let good = identity.token(json!({}));
     until(&app, &good, 200).await;
     // The key is accepted for longer than that, because each refresh confirms it.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
-use twostep::tokens::{Issuer, Pace, Rules};
+use twostep::tokens::{Issuer, IssuerConfig, KeyRefresh};
 
 use super::{Setup, keys_needed};
 pub(crate) use signer::{Signer, encoded, signed_with_secret, unsigned};
@@ -105,14 +105,14 @@ impl Identity {
     }
 
     /// The token rules of a service that trusts this provider.
-    pub(crate) fn rules(&self) -> Rules {
-        Rules {
+    pub(crate) fn rules(&self) -> IssuerConfig {
+        IssuerConfig {
             issuer: self.issuer.clone(),
             audience: AUDIENCE.to_owned(),
             jwks_url: None,
             tenant_claim: "tenant".to_owned(),
             scope_claim: "scope".to_owned(),
-            pace: Pace::default(),
+            key_refresh: KeyRefresh::default(),
         }
     }
 
@@ -122,8 +122,8 @@ impl Identity {
     }
 
     /// As [`Identity::trusted`], with another refresh interval of the keys.
-    pub(crate) fn trusted_at(&self, pace: Pace) -> Setup {
-        trusting(Rules { pace, ..self.rules() })
+    pub(crate) fn trusted_at(&self, key_refresh: KeyRefresh) -> Setup {
+        trusting(IssuerConfig { key_refresh, ..self.rules() })
     }
 
     /// The claims of a valid token of the default tenant, with changes; `null` removes a claim.
@@ -149,7 +149,7 @@ impl Identity {
 }
 
 /// The settings of a service with these token rules.
-pub(crate) fn trusting(rules: Rules) -> Setup {
+pub(crate) fn trusting(rules: IssuerConfig) -> Setup {
     // The service installs it later than the issuer needs it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Setup { tokens: Some(Arc::new(Issuer::new(rules).unwrap())), ..keys_needed() }

@@ -4,7 +4,7 @@ use jsonwebtoken::errors::{Error, ErrorKind};
 
 /// The reason that a token is refused. It contains no part of the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum InvalidToken {
     /// The token exceeds the size limit.
     #[error("it is too long")]
     TooLong,
@@ -49,7 +49,7 @@ pub enum Refused {
     Tenant,
 }
 
-impl From<Error> for Refused {
+impl From<Error> for InvalidToken {
     fn from(error: Error) -> Self {
         let kind = error.kind();
         if matches!(kind, ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_)) {
