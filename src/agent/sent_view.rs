@@ -25,7 +25,7 @@ struct Tag<'a> {
 }
 
 #[derive(Deserialize)]
-struct Holder<'a> {
+struct WithContent<'a> {
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
 }
@@ -36,8 +36,13 @@ fn items(array: &str) -> Vec<&RawValue> {
 }
 
 fn parts(block: &RawValue) -> Vec<&RawValue> {
-    let holder: Result<Holder<'_>, _> = serde_json::from_str(block.get());
-    holder.ok().and_then(|holder| holder.content).map(RawValue::get).map(items).unwrap_or_default()
+    let block_content: Result<WithContent<'_>, _> = serde_json::from_str(block.get());
+    block_content
+        .ok()
+        .and_then(|block_content| block_content.content)
+        .map(RawValue::get)
+        .map(items)
+        .unwrap_or_default()
 }
 
 fn is_one_of(block: &RawValue, kinds: &[&str]) -> bool {

@@ -23,15 +23,15 @@ const RESERVED: [&str; 4] = ["accept", "last-event-id", "mcp-protocol-version", 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct ServerFile {
-    mcp_servers: BTreeMap<String, Entry>,
+    mcp_servers: BTreeMap<String, ServerEntry>,
 }
 
 /// A server in the form that other MCP clients use, with some additional members.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ServerEntry {
     #[serde(rename = "type")]
-    kind: Option<Kind>,
+    kind: Option<Transport>,
     command: Option<String>,
     #[serde(default)]
     args: Vec<String>,
@@ -49,7 +49,7 @@ struct Entry {
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum Transport {
     Stdio,
     #[serde(alias = "streamable-http", alias = "streamable_http")]
     Http,
@@ -74,7 +74,7 @@ fn parse(
     servers.collect()
 }
 
-impl Entry {
+impl ServerEntry {
     fn into_settings(
         self,
         name: String,
@@ -98,7 +98,7 @@ impl Entry {
     fn into_reach(self, variable: &impl Fn(&str) -> Option<String>) -> anyhow::Result<Reach> {
         let Self { kind, command, args, env, cwd, url, headers, .. } = self;
         match (command, url) {
-            (Some(command), None) if kind.is_none_or(|kind| kind == Kind::Stdio) => {
+            (Some(command), None) if kind.is_none_or(|kind| kind == Transport::Stdio) => {
                 ensure!(headers.is_empty(), "a program takes no headers");
                 let env = env.into_iter().map(|(name, value)| {
                     let value = filled(&value, variable).with_context(|| format!("env {name}"))?;
@@ -107,7 +107,7 @@ impl Entry {
                 let env = env.collect::<anyhow::Result<_>>()?;
                 Ok(Reach::Program(Program { command, args, env, folder: cwd }))
             }
-            (None, Some(url)) if kind.is_none_or(|kind| kind == Kind::Http) => {
+            (None, Some(url)) if kind.is_none_or(|kind| kind == Transport::Http) => {
                 let url: Url = filled(&url, variable)?.parse().context("the url is not one")?;
                 let is_web = matches!(url.scheme(), "http" | "https");
                 ensure!(is_web, "the url is not that of a web server");

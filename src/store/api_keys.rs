@@ -31,7 +31,7 @@ pub struct NewKey<'a> {
 
 /// The facts by which a key is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Credential {
+pub struct StoredKey {
     /// The hash of its secret.
     pub hash: SecretHash,
     /// The tenant.
@@ -39,9 +39,9 @@ pub struct Credential {
     /// The scope.
     pub scope: Scope,
     /// Its remaining lifetime; `None` for unlimited.
-    pub good_for: Option<Duration>,
+    pub expires_in: Option<Duration>,
     /// True if the last recorded use is old enough to record this one.
-    pub is_note_due: bool,
+    pub is_last_used_stale: bool,
 }
 
 struct Row {
@@ -103,10 +103,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewKey<'_>) -> Result<(), Sto
 }
 
 /// Finds the facts by which a key is verified, if the key is valid.
-pub async fn find_credential(
-    conn: &mut PgConnection,
-    id: KeyId,
-) -> Result<Option<Credential>, StoreError> {
+pub async fn find_key(conn: &mut PgConnection, id: KeyId) -> Result<Option<StoredKey>, StoreError> {
     let row = sqlx::query!(
         r#"SELECT secret_hash, tenant_id, scope,
                   extract(epoch FROM expires_at - now())::float8 AS good_for,
@@ -121,17 +118,17 @@ pub async fn find_credential(
     let hash = <[u8; 32]>::try_from(row.secret_hash)
         .map_err(|bytes| format!("{} bytes", bytes.len()))
         .map_err(unreadable(TABLE, "secret_hash"))?;
-    Ok(Some(Credential {
+    Ok(Some(StoredKey {
         hash: SecretHash(hash),
         tenant: row.tenant_id.into(),
         scope: scope_of(&row.scope)?,
-        good_for: row.good_for.map(|seconds| Duration::from_secs_f64(seconds.max(0.0))),
-        is_note_due: row.is_note_due,
+        expires_in: row.good_for.map(|seconds| Duration::from_secs_f64(seconds.max(0.0))),
+        is_last_used_stale: row.is_note_due,
     }))
 }
 
 /// Records the use of a key, at most once a minute.
-pub async fn note_use(conn: &mut PgConnection, id: KeyId) -> Result<(), StoreError> {
+pub async fn update_last_used(conn: &mut PgConnection, id: KeyId) -> Result<(), StoreError> {
     sqlx::query!(
         "UPDATE api_keys SET last_used_at = now()
          WHERE id = $1 AND coalesce(last_used_at < now() - interval '1 minute', true)",

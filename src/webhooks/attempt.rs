@@ -22,7 +22,7 @@ const MAX_ERROR: usize = 300;
 
 /// The outcome of an attempt.
 #[derive(Debug, Default)]
-pub(super) struct Attempt {
+pub(super) struct DeliveryAttempt {
     /// The status of the answer.
     pub(super) status: Option<u16>,
     /// The reason of a failure.
@@ -31,7 +31,7 @@ pub(super) struct Attempt {
     asked: Option<Duration>,
 }
 
-impl Attempt {
+impl DeliveryAttempt {
     /// Sends a delivery.
     pub(super) async fn make(outbound: &Outbound, due: &Due) -> Self {
         let url = match due.url.parse::<Url>() {
@@ -114,15 +114,15 @@ mod tests {
     use super::*;
     use reqwest::header::HeaderValue;
 
-    fn answered(status: u16, retry_after: Option<&'static str>) -> Attempt {
+    fn answered(status: u16, retry_after: Option<&'static str>) -> DeliveryAttempt {
         let mut headers = HeaderMap::new();
         if let Some(text) = retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(text));
         }
-        Attempt::answered(status, &headers)
+        DeliveryAttempt::answered(status, &headers)
     }
 
-    fn pause(attempt: &Attempt, number: i32) -> f64 {
+    fn pause(attempt: &DeliveryAttempt, number: i32) -> f64 {
         match attempt.next(number) {
             Next::After(pause) => pause.as_secs_f64(),
             other @ (Next::Delivered | Next::Failed) => panic!("{other:?}"),
@@ -142,7 +142,7 @@ mod tests {
             answered(302, None),
             answered(400, None),
             answered(500, None),
-            Attempt::failed("no route"),
+            DeliveryAttempt::failed("no route"),
         ] {
             assert!((5.0..5.6).contains(&pause(&attempt, 1)), "{attempt:?}");
             assert!((300.0..331.0).contains(&pause(&attempt, 2)), "{attempt:?}");
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_long_error_is_truncated() {
-        let attempt = Attempt::failed(&format!("a\u{1b}[31m\n{}", "é".repeat(1000)));
+        let attempt = DeliveryAttempt::failed(&format!("a\u{1b}[31m\n{}", "é".repeat(1000)));
         let error = attempt.error.unwrap();
         assert!(error.starts_with("a[31mé"), "{error}");
         assert_eq!(error.chars().count(), MAX_ERROR);

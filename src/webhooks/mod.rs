@@ -21,7 +21,7 @@ use crate::store::connections::Connections;
 use crate::store::deliveries::{Due, Most, Next, claim_due, settle, sweep};
 use crate::store::webhooks::note_gone;
 pub use attempt::TIMEOUT;
-use attempt::{Attempt, GONE};
+use attempt::{DeliveryAttempt, GONE};
 
 /// Interval between two reads of the outbox.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -97,7 +97,7 @@ impl Sender {
     }
 
     async fn send(&self, due: Due) {
-        let attempt = Attempt::make(&self.outbound, &due).await;
+        let attempt = DeliveryAttempt::make(&self.outbound, &due).await;
         let next = attempt.next(due.attempt);
         self.metrics.webhook_attempt(outcome(next));
         let settled = self.pool.with(async |conn| {

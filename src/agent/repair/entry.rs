@@ -11,7 +11,7 @@ use crate::domain::message::{BadContent, Block, Role, View};
 use crate::domain::tool::{CANCELLED, CallResult, CallState, INTERRUPTED};
 
 /// A message that is being repaired.
-pub(super) struct Entry<'a> {
+pub(super) struct EditedMessage<'a> {
     /// The original message. A message that cannot be parsed is not changed.
     pub(super) line: Line<'a>,
     pub(super) index: usize,
@@ -92,7 +92,7 @@ fn is_synthetic(raw: &RawValue) -> bool {
     text.is_ok_and(|text| text.content == INTERRUPTED || text.content == CANCELLED)
 }
 
-impl<'a> Entry<'a> {
+impl<'a> EditedMessage<'a> {
     pub(super) fn read((index, line): (usize, &Line<'a>)) -> Self {
         let read = || {
             let raw: Vec<&RawValue> = serde_json::from_str(&line.content)?;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::entry::{Entry, Part, PartKind};
+use super::entry::{EditedMessage, Part, PartKind};
 use super::{Line, Repair, RepairKind, Repaired};
 use crate::domain::message::{Content, Role};
 
@@ -11,7 +11,7 @@ const BEGINNING: &str = "(The beginning of this conversation is missing.)";
 
 /// Repairs all faults.
 pub(super) fn fix<'a>(lines: &[Line<'a>], is_start: bool) -> Repaired<'a> {
-    let entries = lines.iter().enumerate().map(Entry::read).collect();
+    let entries = lines.iter().enumerate().map(EditedMessage::read).collect();
     let mut fixer = Fixer { entries, repairs: Vec::new() };
     fixer.drop_blank_texts();
     fixer.drop_empty_messages();
@@ -24,12 +24,12 @@ pub(super) fn fix<'a>(lines: &[Line<'a>], is_start: bool) -> Repaired<'a> {
         fixer.begin_with_the_user();
     }
     fixer.repairs.sort_by_key(|repair| repair.index);
-    let lines = fixer.entries.into_iter().map(Entry::line).collect();
+    let lines = fixer.entries.into_iter().map(EditedMessage::line).collect();
     Repaired { lines, repairs: fixer.repairs }
 }
 
 struct Fixer<'a> {
-    entries: Vec<Entry<'a>>,
+    entries: Vec<EditedMessage<'a>>,
     repairs: Vec<Repair>,
 }
 
@@ -61,7 +61,7 @@ impl Fixer<'_> {
             && let Ok(text) = Content::text(BEGINNING)
         {
             let line = Line { role: Role::User, content: Cow::Owned(text.as_str().to_owned()) };
-            self.entries.insert(0, Entry::read((0, &line)));
+            self.entries.insert(0, EditedMessage::read((0, &line)));
             self.note(RepairKind::MissingUserMessage, 0, 1);
         }
     }
@@ -76,10 +76,10 @@ impl Fixer<'_> {
             let can_answer = entry.line.role == Role::User && entry.is_readable;
             if !calls.is_empty() && !can_answer {
                 let index = entry.index;
-                self.entries.insert(at, Entry::new(Role::User, index));
+                self.entries.insert(at, EditedMessage::new(Role::User, index));
             }
             self.answer(at, &calls);
-            calls = self.entries.get(at).map(Entry::calls).unwrap_or_default();
+            calls = self.entries.get(at).map(EditedMessage::calls).unwrap_or_default();
             at += 1;
         }
     }
@@ -142,7 +142,7 @@ impl Fixer<'_> {
     }
 
     /// True if a result in this message was generated and a later message has the real one.
-    fn is_real_one_late(&self, entry: &Entry<'_>, at: usize) -> bool {
+    fn is_real_one_late(&self, entry: &EditedMessage<'_>, at: usize) -> bool {
         entry.parts.iter().any(|part| match &part.kind {
             PartKind::Result { id, is_synthetic: true } => {
                 let late = self.find_late(id, at);
@@ -163,8 +163,9 @@ impl Fixer<'_> {
     /// such a turn was never completed.
     fn drop_open_server_calls(&mut self) -> bool {
         let mut is_changed = false;
-        let same_role = |a: &Entry<'_>, b: &Entry<'_>| a.line.role == b.line.role;
-        let mut turns: Vec<&mut [Entry<'_>]> = self.entries.chunk_by_mut(same_role).collect();
+        let same_role = |a: &EditedMessage<'_>, b: &EditedMessage<'_>| a.line.role == b.line.role;
+        let mut turns: Vec<&mut [EditedMessage<'_>]> =
+            self.entries.chunk_by_mut(same_role).collect();
         for at in 0..turns.len().saturating_sub(1) {
             let says_more = turns.get(at + 1).is_some_and(|turn| {
                 let mut parts = turn.iter().flat_map(|entry| &entry.parts);
@@ -185,7 +186,7 @@ impl Fixer<'_> {
     }
 }
 
-fn open_server_calls(turn: &[Entry<'_>]) -> Vec<String> {
+fn open_server_calls(turn: &[EditedMessage<'_>]) -> Vec<String> {
     let mut open = Vec::new();
     for part in turn.iter().flat_map(|entry| &entry.parts) {
         match &part.kind {

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use super::caller::Caller;
-use super::ticket::Given;
+use super::ticket::RequestTicket;
 use super::tokens::Tokens;
 use crate::domain::api_key::{ApiKey, Scope};
 use crate::domain::ids::KeyId;
@@ -20,7 +20,7 @@ use crate::domain::principal::Principal;
 use crate::http::error::ApiError;
 use crate::http::server::deadline::in_time;
 use crate::service::concurrency_limit::ConcurrencyLimit;
-use crate::store::api_keys::{Credential, find_credential, note_use};
+use crate::store::api_keys::{StoredKey, find_key, update_last_used};
 use crate::store::connections::Connections;
 use crate::store::stream_tickets::take;
 use crate::tokens::Issuer;
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, Copy)]
 struct CachedKey {
     /// None: the key does not exist, is revoked or is expired.
-    credential: Option<Credential>,
+    credential: Option<StoredKey>,
     fresh_until: Instant,
 }
 
@@ -82,10 +82,10 @@ impl Keyring {
         let Some(credential) = credential.filter(|found| found.hash == key.hash()) else {
             return Ok(None);
         };
-        if credential.is_note_due && self.must_record_use(key.id()) {
+        if credential.is_last_used_stale && self.must_record_use(key.id()) {
             self.tasks.spawn(record_use(self.pool.clone(), key.id()));
         }
-        let Credential { tenant, scope, .. } = credential;
+        let StoredKey { tenant, scope, .. } = credential;
         Ok(Some(Caller { tenant, scope, principal: Some(Principal::Key(key.id())) }))
     }
 
@@ -99,11 +99,11 @@ impl Keyring {
 
     /// The caller who created a ticket, which is used up; none if the ticket, or the key that created
     /// it, is invalid.
-    pub(super) async fn redeem(&self, given: &Given) -> Result<Option<Caller>, ApiError> {
+    pub(super) async fn redeem(&self, ticket: &RequestTicket) -> Result<Option<Caller>, ApiError> {
         let taken = in_time(async {
             // Any client can send made-up tickets.
             let _permit = self.ticket_limit.acquire().await.ok_or(ApiError::TooManyUnknownKeys)?;
-            let (ticket, session_id) = (given.ticket.hash(), given.session_id);
+            let (ticket, session_id) = (ticket.ticket.hash(), ticket.session_id);
             Ok::<_, ApiError>(
                 self.pool.with(async |conn| take(conn, ticket, session_id).await).await?,
             )
@@ -123,7 +123,7 @@ impl Keyring {
         Ok(self.credential(id).await?.is_some())
     }
 
-    async fn credential(&self, id: KeyId) -> Result<Option<Credential>, ApiError> {
+    async fn credential(&self, id: KeyId) -> Result<Option<StoredKey>, ApiError> {
         let cached = self.cache().get(&id).copied();
         if let Some(cached) = cached.filter(CachedKey::is_fresh) {
             return Ok(cached.credential);
@@ -142,12 +142,12 @@ impl Keyring {
         .await
     }
 
-    async fn look_up(&self, id: KeyId) -> Result<Option<Credential>, ApiError> {
+    async fn look_up(&self, id: KeyId) -> Result<Option<StoredKey>, ApiError> {
         // Taken before the query, so that a later revocation is noticed in time.
         let asked_at = Instant::now();
-        let credential = self.pool.with(async |conn| find_credential(conn, id).await).await?;
-        let good_for = credential.and_then(|found| found.good_for).unwrap_or(FRESH_FOR);
-        let fresh_until = asked_at + good_for.min(FRESH_FOR);
+        let credential = self.pool.with(async |conn| find_key(conn, id).await).await?;
+        let expires_in = credential.and_then(|found| found.expires_in).unwrap_or(FRESH_FOR);
+        let fresh_until = asked_at + expires_in.min(FRESH_FOR);
         let mut cache = self.cache();
         make_room(&mut cache);
         cache.insert(id, CachedKey { credential, fresh_until });
@@ -158,7 +158,7 @@ impl Keyring {
     fn must_record_use(&self, id: KeyId) -> bool {
         let mut cache = self.cache();
         let credential = cache.get_mut(&id).and_then(|cached| cached.credential.as_mut());
-        credential.is_some_and(|credential| std::mem::take(&mut credential.is_note_due))
+        credential.is_some_and(|credential| std::mem::take(&mut credential.is_last_used_stale))
     }
 
     fn cache(&self) -> MutexGuard<'_, HashMap<KeyId, CachedKey>> {
@@ -183,7 +183,7 @@ fn make_room(cache: &mut HashMap<KeyId, CachedKey>) {
 }
 
 async fn record_use(pool: Connections, id: KeyId) {
-    let recorded = pool.with(async |conn| note_use(conn, id).await).await;
+    let recorded = pool.with(async |conn| update_last_used(conn, id).await).await;
     if let Err(error) = recorded {
         tracing::warn!(key.id = %id, %error, "recording the use of a key failed");
     }
@@ -196,12 +196,12 @@ mod tests {
     use crate::domain::ids::TenantId;
 
     fn cached(is_valid: bool) -> CachedKey {
-        let credential = Credential {
+        let credential = StoredKey {
             hash: SecretHash([0; 32]),
             tenant: TenantId::DEFAULT,
             scope: Scope::Read,
-            good_for: None,
-            is_note_due: false,
+            expires_in: None,
+            is_last_used_stale: false,
         };
         CachedKey { credential: is_valid.then_some(credential), fresh_until: Instant::now() }
     }

@@ -26,7 +26,7 @@ use caller::API_KEY;
 pub(in crate::http) use caller::Caller;
 pub(in crate::http) use document::{operations, problem, secure};
 pub(in crate::http) use keyring::Keyring;
-use ticket::{Given, creates_ticket};
+use ticket::{RequestTicket, creates_ticket};
 use watch::watched;
 
 /// Passes a request on if its key is valid and has the scope. Without a keyring no key is required.
@@ -62,11 +62,11 @@ pub(in crate::http) async fn layer(
 async fn authenticate(
     keyring: &Keyring,
     headers: &HeaderMap,
-    ticket: Option<Given>,
+    ticket: Option<RequestTicket>,
 ) -> Result<Caller, ApiError> {
-    let caller = match (given(headers), ticket) {
-        (Some(Credential::Key(key)), _) => keyring.caller(&key).await?,
-        (Some(Credential::Token(token)), _) => keyring.bearer(token).await?,
+    let caller = match (find_credential(headers), ticket) {
+        (Some(RequestCredential::Key(key)), _) => keyring.caller(&key).await?,
+        (Some(RequestCredential::Token(token)), _) => keyring.bearer(token).await?,
         (None, Some(ticket)) => keyring.redeem(&ticket).await?,
         (None, None) => None,
     };
@@ -82,14 +82,14 @@ fn required_scope(method: &Method, path: &str) -> Scope {
 
 /// A credential of a request.
 #[derive(Debug)]
-enum Credential<'a> {
+enum RequestCredential<'a> {
     Key(ApiKey),
     /// A text with the three parts of a JWT.
     Token(&'a str),
 }
 
 /// The credential of a request. Several headers must have the same value.
-fn given(headers: &HeaderMap) -> Option<Credential<'_>> {
+fn find_credential(headers: &HeaderMap) -> Option<RequestCredential<'_>> {
     let bearers = headers.get_all(AUTHORIZATION).iter().filter_map(bearer);
     let plain = headers.get_all(API_KEY).iter().map(|value| value.to_str().unwrap_or_default());
     let mut all = bearers.chain(plain.map(str::trim));
@@ -98,8 +98,8 @@ fn given(headers: &HeaderMap) -> Option<Credential<'_>> {
         return None;
     }
     match first.parse() {
-        Ok(key) => Some(Credential::Key(key)),
-        Err(_) => (first.split('.').count() == 3).then_some(Credential::Token(first)),
+        Ok(key) => Some(RequestCredential::Key(key)),
+        Err(_) => (first.split('.').count() == 3).then_some(RequestCredential::Token(first)),
     }
 }
 
@@ -120,9 +120,9 @@ mod tests {
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
-        given(&map).map(|credential| match credential {
-            Credential::Key(key) => key.reveal(),
-            Credential::Token(token) => token.to_owned(),
+        find_credential(&map).map(|credential| match credential {
+            RequestCredential::Key(key) => key.reveal(),
+            RequestCredential::Token(token) => token.to_owned(),
         })
     }
 

@@ -15,14 +15,14 @@ pub(super) const TICKET: &str = "ticket";
 
 /// A ticket of a request, and the session whose stream it requests.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct RequestTicket {
     pub(super) ticket: Ticket,
     pub(super) session_id: SessionId,
 }
 
 /// Removes the ticket from the target of a request for a stream, however it is encoded and however
 /// often it occurs, so that later layers cannot log it.
-pub(super) async fn extract_ticket(parts: &mut Parts) -> Option<Given> {
+pub(super) async fn extract_ticket(parts: &mut Parts) -> Option<RequestTicket> {
     let is_reading = [Method::GET, Method::HEAD].contains(&parts.method);
     if !is_reading || !is_stream(parts.uri.path()) {
         return None;
@@ -36,7 +36,7 @@ pub(super) async fn extract_ticket(parts: &mut Parts) -> Option<Given> {
     }
     let ticket = text.parse().ok()?;
     let SessionPath(session_id) = SessionPath::from_request_parts(parts, &()).await.ok()?;
-    Some(Given { ticket, session_id })
+    Some(RequestTicket { ticket, session_id })
 }
 
 /// The tickets of a query, and the target without them; none without a ticket.

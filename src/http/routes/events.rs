@@ -19,7 +19,7 @@ use crate::http::resources::Page;
 use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::form::StreamForm;
-use crate::http::stream::sse::{Follow, Phase, respond};
+use crate::http::stream::sse::{StreamPhase, StreamRequest, respond};
 use crate::service::lookup::{check_reached, newest_event};
 use crate::store::StoreError;
 use crate::store::events::list_slice;
@@ -180,15 +180,15 @@ pub(in crate::http) async fn stream_events(
     let after = resume_after(&headers, after)?;
     check_reached(&api.service, caller.tenant, session_id, after).await?;
     let subscription = api.service.bus.subscribe(session_id);
-    let follow = Follow {
+    let request = StreamRequest {
         tenant: caller.tenant,
         session_id,
         run_id: None,
         after,
         deltas: deltas.unwrap_or(true),
         types: EventTypes::of(types.as_deref()),
-        begins: Phase::Backlog,
+        first_phase: StreamPhase::Backlog,
         form,
     };
-    Ok(respond(&api, follow, subscription, api.stream_permit(caller)?))
+    Ok(respond(&api, request, subscription, api.stream_permit(caller)?))
 }

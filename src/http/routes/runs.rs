@@ -20,7 +20,7 @@ use crate::http::resources::{Page, RunResource};
 use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::form::StreamForm;
-use crate::http::stream::sse::{Follow, Phase, respond};
+use crate::http::stream::sse::{StreamPhase, StreamRequest, respond};
 use crate::service::cancel::{cancel_run as request_cancel, cancel_session as request_cancel_all};
 use crate::service::lookup::{check_reached, find_run, has_ended, newest_event};
 use crate::store::runs::{Filter, list};
@@ -137,17 +137,17 @@ pub(in crate::http) async fn stream_run(
     if has_ended(&api.service, caller.tenant, &run, after).await? {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let follow = Follow {
+    let request = StreamRequest {
         tenant: caller.tenant,
         session_id,
         run_id: Some(run_id),
         after,
         deltas: deltas.unwrap_or(true),
         types: EventTypes::of(types.as_deref()),
-        begins: Phase::Backlog,
+        first_phase: StreamPhase::Backlog,
         form,
     };
-    Ok(respond(&api, follow, subscription, api.stream_permit(caller)?))
+    Ok(respond(&api, request, subscription, api.stream_permit(caller)?))
 }
 
 /// Cancels a run. A second request has no further effect.

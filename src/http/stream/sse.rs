@@ -40,7 +40,7 @@ const PAGE_BYTES: usize = 64 * 1024;
 
 /// The stream that a reader requested.
 #[derive(Debug, Clone)]
-pub(in crate::http) struct Follow {
+pub(in crate::http) struct StreamRequest {
     /// The tenant of the session.
     pub(in crate::http) tenant: TenantId,
     /// The session.
@@ -54,14 +54,14 @@ pub(in crate::http) struct Follow {
     /// The wanted event types.
     pub(in crate::http) types: EventTypes,
     /// The first phase of the stream.
-    pub(in crate::http) begins: Phase,
+    pub(in crate::http) first_phase: StreamPhase,
     /// The format of the stream.
     pub(in crate::http) form: StreamForm,
 }
 
 /// The source of the next events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http) enum Phase {
+pub(in crate::http) enum StreamPhase {
     /// Stored events from the database.
     Backlog,
     /// Live events from the bus. A stream can begin here only if its subscription is older than the
@@ -71,7 +71,7 @@ pub(in crate::http) enum Phase {
     Ended,
 }
 
-impl Phase {
+impl StreamPhase {
     fn is_live(self) -> bool {
         self == Self::Live
     }
@@ -81,12 +81,12 @@ impl Phase {
 /// its events.
 pub(in crate::http) fn respond(
     api: &Api,
-    follow: Follow,
+    request: StreamRequest,
     subscription: Subscription,
     permit: StreamPermit,
 ) -> Response {
-    let form = follow.form;
-    let reader = Reader::new(api.clone(), follow, subscription, permit);
+    let form = request.form;
+    let reader = Reader::new(api.clone(), request, subscription, permit);
     let body = stream::unfold(reader, async |mut reader| {
         let item = reader.next().await?;
         Some((item, reader))
@@ -107,7 +107,7 @@ pub(in crate::http) fn streamed(body: Body, form: StreamForm) -> Response {
 /// The state of one stream.
 struct Reader {
     api: Api,
-    follow: Follow,
+    request: StreamRequest,
     /// None while the backlog is long, because signals would pile up.
     subscription: Option<Subscription>,
     keep_alive: Interval,
@@ -118,7 +118,7 @@ struct Reader {
     closed: VecDeque<String>,
     /// The sequence number that the backlog is known to reach, including events of other runs.
     catch_up_to: i64,
-    phase: Phase,
+    phase: StreamPhase,
     /// Failed reads of the backlog in a row.
     failures: u32,
     is_aborting: bool,
@@ -127,16 +127,21 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(api: Api, follow: Follow, subscription: Subscription, permit: StreamPermit) -> Self {
+    fn new(
+        api: Api,
+        request: StreamRequest,
+        subscription: Subscription,
+        permit: StreamPermit,
+    ) -> Self {
         let mut keep_alive = interval(api.options.keep_alive_every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
-        let first = follow.form.first(follow.begins != Phase::Ended);
+        let first = request.form.first(request.first_phase != StreamPhase::Ended);
         Self {
             _open: api.metrics.open_stream(),
             api,
-            phase: follow.begins,
-            follow,
+            phase: request.first_phase,
+            request,
             subscription: Some(subscription),
             keep_alive,
             ready_bytes: first.len(),
@@ -156,7 +161,7 @@ impl Reader {
                 self.keep_alive.reset();
                 return Some(Ok(self.joined()));
             }
-            if self.phase == Phase::Ended {
+            if self.phase == StreamPhase::Ended {
                 return None;
             }
             if self.api.draining.is_cancelled() {
@@ -176,8 +181,8 @@ impl Reader {
                 signal = subscription.next() => self.take_all(signal),
                 _ = self.keep_alive.tick() => {
                     // A notification may have been lost, so the database is polled.
-                    self.phase = Phase::Backlog;
-                    return Some(Ok(self.follow.form.keep_alive()));
+                    self.phase = StreamPhase::Backlog;
+                    return Some(Ok(self.request.form.keep_alive()));
                 }
             }
         }
@@ -194,13 +199,13 @@ impl Reader {
             () = self.api.draining.cancelled() => {}
             () = sleep(RETRY_EVERY) => {}
         }
-        Ok(self.follow.form.keep_alive())
+        Ok(self.request.form.keep_alive())
     }
 
     /// Sends the last bytes, then aborts the stream.
     async fn abort(&mut self) -> io::Result<Bytes> {
         if !mem::replace(&mut self.is_aborting, true) {
-            return Ok(self.follow.form.last());
+            return Ok(self.request.form.last());
         }
         sleep(ABORT_DELAY).await;
         Err(io::Error::other("the service is stopping"))
@@ -208,13 +213,13 @@ impl Reader {
 
     async fn read_backlog(&mut self) -> Result<(), StoreError> {
         let range = Range {
-            session_id: self.follow.session_id,
-            run_id: self.follow.run_id,
-            after: self.follow.after,
+            session_id: self.request.session_id,
+            run_id: self.request.run_id,
+            after: self.request.after,
             limit: i64::try_from(PAGE).unwrap_or(i64::MAX),
         };
         let bytes = i64::try_from(PAGE_BYTES).unwrap_or(i64::MAX);
-        let mut conn = self.api.service.pool.acquire_as(self.follow.tenant).await?;
+        let mut conn = self.api.service.pool.acquire_as(self.request.tenant).await?;
         let piece = read_some(&mut conn, range, bytes).await?;
         let is_deleted = piece.frames.is_empty() && !exists(&mut conn, range.session_id).await?;
         conn.give_back();
@@ -226,7 +231,7 @@ impl Reader {
             self.close(frame);
             self.send(frame);
         }
-        if self.phase == Phase::Ended {
+        if self.phase == StreamPhase::Ended {
             return Ok(());
         }
         if !piece.is_last {
@@ -235,12 +240,12 @@ impl Reader {
         }
         let Some(subscription) = &mut self.subscription else {
             // The subscription delivers events stored from now on; another read gets those before it.
-            self.subscription = Some(self.api.service.bus.subscribe(self.follow.session_id));
+            self.subscription = Some(self.api.service.bus.subscribe(self.request.session_id));
             return Ok(());
         };
         let open = mem::take(&mut subscription.open);
-        self.phase = Phase::Live;
-        self.follow.after = self.follow.after.max(self.catch_up_to);
+        self.phase = StreamPhase::Live;
+        self.request.after = self.request.after.max(self.catch_up_to);
         for preview in open {
             self.take(Some(Signal::Preview(preview)));
         }
@@ -250,15 +255,15 @@ impl Reader {
     /// Ends the stream of a deleted session. Its events are deleted with it, so the reader finds out by
     /// reading.
     fn end_deleted(&mut self) {
-        let end = StreamEnd::SessionDeleted { session_id: self.follow.session_id };
+        let end = StreamEnd::SessionDeleted { session_id: self.request.session_id };
         self.give(end.sse().into());
-        self.phase = Phase::Ended;
+        self.phase = StreamPhase::Ended;
     }
 
     /// Takes a signal and those already queued, so that one write sends all of them.
     fn take_all(&mut self, first: Option<Signal>) {
         self.take(first);
-        while self.phase == Phase::Live
+        while self.phase == StreamPhase::Live
             && self.ready_bytes < PAGE_BYTES
             && let Some(signal) = self.subscription.as_mut().and_then(Subscription::try_next)
         {
@@ -270,34 +275,34 @@ impl Reader {
         match signal {
             // The reader was too slow: continue from the database after the last event.
             None => {
-                self.subscription = Some(self.api.service.bus.subscribe(self.follow.session_id));
-                self.phase = Phase::Backlog;
+                self.subscription = Some(self.api.service.bus.subscribe(self.request.session_id));
+                self.phase = StreamPhase::Backlog;
             }
             Some(Signal::Preview(preview)) => {
-                let is_wanted = self.follow.deltas
-                    && self.follow.types.hold(preview.kind)
-                    && self.follow.run_id.is_none_or(|run_id| run_id == preview.run_id)
+                let is_wanted = self.request.deltas
+                    && self.request.types.hold(preview.kind)
+                    && self.request.run_id.is_none_or(|run_id| run_id == preview.run_id)
                     && !self.closed.iter().any(|id| **id == *preview.event_id);
                 if is_wanted {
                     self.give(preview.sse.clone());
                 }
             }
-            Some(Signal::Resync) => self.phase = Phase::Backlog,
-            Some(Signal::Stored(seq)) if seq <= self.follow.after => {}
+            Some(Signal::Resync) => self.phase = StreamPhase::Backlog,
+            Some(Signal::Stored(seq)) if seq <= self.request.after => {}
             Some(Signal::Stored(_)) => {
                 // The number is only a hint; the database has the events.
                 self.closed.clear();
-                self.phase = Phase::Backlog;
+                self.phase = StreamPhase::Backlog;
             }
             Some(Signal::Event(frame)) => {
-                if frame.seq <= self.follow.after {
+                if frame.seq <= self.request.after {
                     return;
                 }
-                if frame.seq > self.follow.after + 1 {
+                if frame.seq > self.request.after + 1 {
                     // Two writers may publish their events in another order than they stored
                     // them. Events with lower numbers are in the database by now.
                     self.catch_up_to = frame.seq;
-                    self.phase = Phase::Backlog;
+                    self.phase = StreamPhase::Backlog;
                     return;
                 }
                 self.closed.clear();
@@ -315,22 +320,22 @@ impl Reader {
     }
 
     fn send(&mut self, frame: &Frame) {
-        if self.phase == Phase::Ended {
+        if self.phase == StreamPhase::Ended {
             return;
         }
-        self.follow.after = frame.seq;
-        match self.follow.run_id {
+        self.request.after = frame.seq;
+        match self.request.run_id {
             Some(run_id) if frame.run_id != Some(run_id) => return,
-            Some(_) if frame.ends_run() => self.phase = Phase::Ended,
+            Some(_) if frame.ends_run() => self.phase = StreamPhase::Ended,
             _ => {}
         }
-        if self.follow.types.hold(&frame.kind) {
+        if self.request.types.hold(&frame.kind) {
             self.give(frame.sse());
         }
     }
 
     fn give(&mut self, sse: Bytes) {
-        let bytes = self.follow.form.frame(sse);
+        let bytes = self.request.form.frame(sse);
         self.ready_bytes += bytes.len();
         self.ready.push(bytes);
     }

@@ -53,7 +53,7 @@ pub(crate) async fn delete_session(service: &Service, request: DeleteSession) ->
     // Subscribed before the runs are cancelled, so that no end of a run is missed.
     let mut subscription = service.bus.subscribe(session_id);
     let deleted = loop {
-        let Attempt { has_cancelled, deleted } = deletion.attempt().await?;
+        let DeletionAttempt { has_cancelled, deleted } = deletion.attempt().await?;
         if let Some(deleted) = deleted {
             break deleted;
         }
@@ -83,7 +83,7 @@ struct Deletion<'a> {
 }
 
 /// The result of one attempt to delete the sessions.
-struct Attempt {
+struct DeletionAttempt {
     /// True if a run was asked to stop.
     has_cancelled: bool,
     /// The deleted sessions; none if the attempt has to be repeated.
@@ -124,7 +124,7 @@ struct Locked {
 
 impl Deletion<'_> {
     /// Asks all open runs to stop, and deletes the sessions if none is left.
-    async fn attempt(&self) -> Result<Attempt, Error> {
+    async fn attempt(&self) -> Result<DeletionAttempt, Error> {
         let permit = self.service.deletions.acquire(self.events).await;
         let _permit = permit.ok_or(Error::TooManyDeletions)?;
         let mut conn = self.service.pool.acquire_as(self.request.tenant).await?;
@@ -149,7 +149,7 @@ impl Deletion<'_> {
         for stop in stops {
             stop.publish(self.service);
         }
-        Ok(Attempt { has_cancelled, deleted })
+        Ok(DeletionAttempt { has_cancelled, deleted })
     }
 
     async fn stop_and_delete(&self, conn: &mut PgConnection) -> Result<Pending, Error> {

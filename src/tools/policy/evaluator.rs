@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::rule::shortened;
-use super::{EvaluatorSource, OperatorPolicy, Verdict, visible};
+use super::{EvaluatorSource, OperatorPolicy, PolicyDecision, visible};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::Permission;
 use crate::domain::tool::{ToolCall, ToolClass};
@@ -87,7 +87,7 @@ impl Evaluator {
         session_id: SessionId,
         call: &ToolCall,
         class: ToolClass,
-    ) -> Result<Verdict, ToolError> {
+    ) -> Result<PolicyDecision, ToolError> {
         let ToolCall { name, input, tool_use_id } = call;
         let request = EvaluationRequest { tool: name, input, class, session_id, tool_use_id };
         let response = timeout(self.timeout, self.evaluate(&request)).await;
@@ -102,7 +102,7 @@ impl Evaluator {
             Permission::Deny => Some(reason.unwrap_or_else(refuses)),
             Permission::Allow | Permission::Ask => reason,
         };
-        Ok(Verdict { permission: decision, reason, is_by_mode: true })
+        Ok(PolicyDecision { permission: decision, reason, is_by_mode: true })
     }
 
     async fn evaluate(

@@ -58,7 +58,7 @@ pub struct Policy {
 
 /// The decision on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct PolicyDecision {
     /// The permission: allow, ask or deny.
     pub permission: Permission,
     /// The reason. The model receives it if the call is denied, people if they are asked.
@@ -81,17 +81,17 @@ impl Policy {
     }
 
     /// Decides on a call of a tool of this class.
-    pub fn evaluate(&self, call: &ToolCall, class: ToolClass) -> Verdict {
+    pub fn evaluate(&self, call: &ToolCall, class: ToolClass) -> PolicyDecision {
         let input = CallInput::read(&call.input);
         let rule = self.rules.iter().find(|rule| rule.applies_to(&call.name, &input));
-        let ruled = rule.map(|rule| rule.verdict(&call.name));
-        if ruled.as_ref().is_some_and(|verdict| verdict.permission == Permission::Deny) {
+        let ruled = rule.map(|rule| rule.policy_decision(&call.name));
+        if ruled.as_ref().is_some_and(|decision| decision.permission == Permission::Deny) {
             return ruled.unwrap_or_else(|| self.by_mode(call, class));
         }
         // Only a person approves a plan. An `allow` rule does not permit changes in plan
         // mode.
         match self.mode {
-            PermissionMode::Plan if call.name == EXIT_PLAN_MODE => Verdict {
+            PermissionMode::Plan if call.name == EXIT_PLAN_MODE => PolicyDecision {
                 permission: Permission::Ask,
                 reason: Some("the model has made a plan and requests its approval".to_owned()),
                 is_by_mode: false,
@@ -112,17 +112,17 @@ impl Policy {
         call: &ToolCall,
         class: ToolClass,
         is_url_from_user_or_tool: impl FnOnce() -> bool,
-    ) -> Verdict {
-        let verdict = self.evaluate(call, class);
-        let is_open = verdict.is_by_mode && verdict.permission == Permission::Allow;
+    ) -> PolicyDecision {
+        let decision = self.evaluate(call, class);
+        let is_open = decision.is_by_mode && decision.permission == Permission::Allow;
         if !is_open || self.mode == PermissionMode::Bypass || is_url_from_user_or_tool() {
-            return verdict;
+            return decision;
         }
         let reason = "only the model has named this URL".to_owned();
-        Verdict { permission: Permission::Ask, reason: Some(reason), is_by_mode: true }
+        PolicyDecision { permission: Permission::Ask, reason: Some(reason), is_by_mode: true }
     }
 
-    fn by_mode(&self, call: &ToolCall, class: ToolClass) -> Verdict {
+    fn by_mode(&self, call: &ToolCall, class: ToolClass) -> PolicyDecision {
         let (permission, reason) = match (self.mode, class) {
             // Each call of a sub-agent is evaluated with the mode and the rules of its
             // parent.
@@ -135,7 +135,7 @@ impl Policy {
             (PermissionMode::Plan, _) => (Permission::Deny, Some(plan_first(&call.name))),
             (PermissionMode::Default | PermissionMode::AcceptEdits, _) => (Permission::Ask, None),
         };
-        Verdict { permission, reason, is_by_mode: true }
+        PolicyDecision { permission, reason, is_by_mode: true }
     }
 }
 

@@ -11,7 +11,7 @@ use super::input::{CallInput, Node};
 use super::path::PathPattern;
 use super::visible::{has_hidden, is_hidden};
 use super::wildcard::{MAX_PATTERN, MAX_TEXT, Wildcard};
-use super::{EXIT_PLAN_MODE, Verdict};
+use super::{EXIT_PLAN_MODE, PolicyDecision};
 use crate::domain::permission::{Permission, Rule};
 use crate::domain::tool::ToolCall;
 
@@ -135,7 +135,7 @@ impl CompiledRule {
     }
 
     /// Returns the verdict of this rule for a call of the tool.
-    pub(super) fn verdict(&self, tool: &str) -> Verdict {
+    pub(super) fn policy_decision(&self, tool: &str) -> PolicyDecision {
         let forbids = || format!("A rule does not allow this call of {tool}.");
         let own = || self.reason.clone().map(shortened);
         let reason = match self.decision {
@@ -143,7 +143,7 @@ impl CompiledRule {
             Permission::Ask => own(),
             Permission::Allow => None,
         };
-        Verdict { permission: self.decision, reason, is_by_mode: false }
+        PolicyDecision { permission: self.decision, reason, is_by_mode: false }
     }
 }
 

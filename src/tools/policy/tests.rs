@@ -94,21 +94,21 @@ fn a_verdict_contains_the_reason_of_its_rule() {
         { "tool": "Bash", "decision": "ask", "reason": "It costs money." },
     ]));
     let policy = policy(&OperatorPolicy::default(), &session, PermissionMode::AcceptEdits);
-    let verdict = |tool| policy.evaluate(&call(tool, "{}"), ToolClass::Checkable);
-    let ruled = |permission, reason: &str| Verdict {
+    let decision = |tool| policy.evaluate(&call(tool, "{}"), ToolClass::Checkable);
+    let ruled = |permission, reason: &str| PolicyDecision {
         permission,
         reason: Some(reason.to_owned()),
         is_by_mode: false,
     };
-    assert_eq!(verdict("Write"), ruled(Permission::Deny, "Ask Ada first."));
+    assert_eq!(decision("Write"), ruled(Permission::Deny, "Ask Ada first."));
     assert_eq!(
-        verdict("Edit"),
+        decision("Edit"),
         ruled(Permission::Deny, "A rule does not allow this call of Edit.")
     );
-    assert_eq!(verdict("Bash"), ruled(Permission::Ask, "It costs money."));
+    assert_eq!(decision("Bash"), ruled(Permission::Ask, "It costs money."));
     assert_eq!(
-        verdict("MultiEdit"),
-        Verdict { permission: Permission::Allow, reason: None, is_by_mode: true }
+        decision("MultiEdit"),
+        PolicyDecision { permission: Permission::Allow, reason: None, is_by_mode: true }
     );
 }
 
@@ -130,20 +130,24 @@ fn each_mode_allows_its_tool_classes() {
 #[test]
 fn plan_mode_tells_the_model_to_submit_a_plan() {
     let policy = policy(&OperatorPolicy::default(), &[], PermissionMode::Plan);
-    let verdict = policy.evaluate(&call("Write", "{}"), ToolClass::Checkable);
+    let decision = policy.evaluate(&call("Write", "{}"), ToolClass::Checkable);
     let reason = "Plan mode is on: Write can have side effects, which are not allowed before a \
         plan is approved. Use only tools that read, then call ExitPlanMode with your plan.";
     assert_eq!(
-        verdict,
-        Verdict { permission: Permission::Deny, reason: Some(reason.into()), is_by_mode: true }
+        decision,
+        PolicyDecision {
+            permission: Permission::Deny,
+            reason: Some(reason.into()),
+            is_by_mode: true
+        }
     );
 }
 
 #[test]
 fn a_mode_that_is_no_longer_permitted_becomes_the_default_mode() {
     let policy = policy(&OperatorPolicy::default(), &[], PermissionMode::Bypass);
-    let verdict = policy.evaluate(&call("Write", "{}"), ToolClass::Checkable);
-    assert_eq!(verdict.permission, Permission::Ask);
+    let decision = policy.evaluate(&call("Write", "{}"), ToolClass::Checkable);
+    assert_eq!(decision.permission, Permission::Ask);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::Registry;
-use super::entry::Entry;
+use super::entry::RegisteredTool;
 use crate::domain::tool::{ToolClass, ToolTiming};
 
 /// A tool of the catalog.
@@ -41,7 +41,7 @@ impl Registry {
         if let Some(unknown) = only.into_iter().flatten().find(|name| !is_known(name)) {
             return Err(unknown.clone());
         }
-        let wanted = |entry: &&Arc<Entry>| {
+        let wanted = |entry: &&Arc<RegisteredTool>| {
             only.is_none_or(|names| names.iter().any(|name| name == entry.tool.name()))
         };
         let definitions: Vec<&RawValue> =

@@ -24,7 +24,7 @@ const TOO_MUCH: &str = "is too expensive to validate against the schema";
 
 /// A tool with its compiled schema and serialized definition.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct RegisteredTool {
     pub(super) tool: Arc<dyn Tool>,
     schema: Value,
     validator: Validator,
@@ -39,7 +39,7 @@ struct Definition<'a> {
     input_schema: &'a Value,
 }
 
-impl Entry {
+impl RegisteredTool {
     /// Validates the definition of a tool.
     pub(super) fn new(tool: Arc<dyn Tool>) -> Result<Self, BadTool> {
         let (name, schema) = (tool.name(), tool.input_schema());

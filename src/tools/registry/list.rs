@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::BadTool;
-use super::entry::Entry;
+use super::entry::RegisteredTool;
 use crate::tools::Tool;
 
 /// An ordered list of tools with an index by name.
 #[derive(Debug, Default)]
 pub(super) struct List {
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<RegisteredTool>>,
     by_name: HashMap<String, usize>,
 }
 
@@ -26,7 +26,7 @@ impl List {
 
     fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), BadTool> {
         let name = tool.name().to_owned();
-        let entry = Entry::new(tool)?;
+        let entry = RegisteredTool::new(tool)?;
         if self.by_name.insert(name.clone(), self.entries.len()).is_some() {
             return Err(BadTool::Repeated(name));
         }
@@ -35,7 +35,7 @@ impl List {
     }
 
     /// Returns the tool of this name, if there is one.
-    pub(super) fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub(super) fn entry(&self, name: &str) -> Option<&Arc<RegisteredTool>> {
         self.by_name.get(name).and_then(|index| self.entries.get(*index))
     }
 
@@ -45,7 +45,7 @@ impl List {
     }
 
     /// Returns all tools in order.
-    pub(super) fn entries(&self) -> &[Arc<Entry>] {
+    pub(super) fn entries(&self) -> &[Arc<RegisteredTool>] {
         &self.entries
     }
 }

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::{ErrorStyle, Tool};
 use crate::domain::tool::{ToolClass, ToolTiming};
-use entry::Entry;
+use entry::RegisteredTool;
 use list::List;
 use served::Served;
 
@@ -117,12 +117,12 @@ impl Registry {
         self.entry(name).map(|entry| Arc::clone(&entry.tool))
     }
 
-    fn entry(&self, name: &str) -> Option<Arc<Entry>> {
+    fn entry(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         self.own.entry(name).map(Arc::clone).or_else(|| self.served.entry(name))
     }
 
     /// Returns all tools in order.
-    fn entries(&self) -> Vec<Arc<Entry>> {
+    fn entries(&self) -> Vec<Arc<RegisteredTool>> {
         let mut entries = self.own.entries().to_vec();
         entries.extend(self.served.lists().iter().flat_map(|list| list.entries().to_vec()));
         entries

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::entry::Entry;
+use super::entry::RegisteredTool;
 use super::list::List;
 use super::{Answer, BadTool, Registry};
 use crate::tools::mcp::prefix;
@@ -56,7 +56,7 @@ impl ListChanges {
 }
 
 impl Served {
-    pub(super) fn entry(&self, name: &str) -> Option<Arc<Entry>> {
+    pub(super) fn entry(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         self.lists().into_iter().find_map(|list| list.entry(name).map(Arc::clone))
     }
 

@@ -17,21 +17,21 @@ pub(crate) struct Filter {
 
 /// The verdict of a filter or an ignore file on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum FilterResult {
     /// Included, even if the path is hidden.
-    Wanted,
+    Included,
     /// Excluded.
-    Unwanted,
+    Excluded,
     /// No rule matches.
-    Unknown,
+    NoMatch,
 }
 
-impl<T> From<Match<T>> for Verdict {
+impl<T> From<Match<T>> for FilterResult {
     fn from(found: Match<T>) -> Self {
         match found {
-            Match::None => Self::Unknown,
-            Match::Ignore(_) => Self::Unwanted,
-            Match::Whitelist(_) => Self::Wanted,
+            Match::None => Self::NoMatch,
+            Match::Ignore(_) => Self::Excluded,
+            Match::Whitelist(_) => Self::Included,
         }
     }
 }
@@ -58,11 +58,11 @@ impl Filter {
         })
     }
 
-    pub(super) fn by_glob(&self, path: &Path, is_folder: bool) -> Verdict {
+    pub(super) fn by_glob(&self, path: &Path, is_folder: bool) -> FilterResult {
         self.globs.matched(path, is_folder).into()
     }
 
-    pub(super) fn by_type(&self, path: &Path, is_folder: bool) -> Verdict {
+    pub(super) fn by_type(&self, path: &Path, is_folder: bool) -> FilterResult {
         self.types.matched(path, is_folder).into()
     }
 }

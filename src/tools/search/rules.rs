@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cap_std::fs::Dir;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::filter::Verdict;
+use super::filter::FilterResult;
 use crate::tools::workspace::{open_regular, or_itself};
 
 /// The number of bytes that are read of an ignore file.
@@ -64,26 +64,26 @@ impl Rules {
 
     /// Returns the verdict on a path. Among files of one kind, the deepest one decides. Among
     /// kinds, the one with the higher precedence decides at any depth.
-    pub(super) fn verdict(&self, path: &Path, is_folder: bool) -> Verdict {
-        let mut verdicts = [Verdict::Unknown; FILES.len()];
+    pub(super) fn filter_result(&self, path: &Path, is_folder: bool) -> FilterResult {
+        let mut results = [FilterResult::NoMatch; FILES.len()];
         let mut saw_git = false;
         let mut next = Some(self);
         while let Some(rules) = next {
-            let kinds = verdicts.iter_mut().zip(&rules.files).enumerate();
-            for (kind, (verdict, file)) in kinds {
+            let kinds = results.iter_mut().zip(&rules.files).enumerate();
+            for (kind, (result, file)) in kinds {
                 let is_git = kind >= FIRST_OF_GIT;
-                if *verdict != Verdict::Unknown || is_git && (saw_git || !self.in_git) {
+                if *result != FilterResult::NoMatch || is_git && (saw_git || !self.in_git) {
                     continue;
                 }
                 if let Some(file) = file {
-                    *verdict = file.matched(path, is_folder).into();
+                    *result = file.matched(path, is_folder).into();
                 }
             }
             saw_git |= rules.has_git;
             next = rules.parent.as_deref();
         }
-        let said = verdicts.into_iter().find(|verdict| *verdict != Verdict::Unknown);
-        said.unwrap_or(Verdict::Unknown)
+        let first = results.into_iter().find(|result| *result != FilterResult::NoMatch);
+        first.unwrap_or(FilterResult::NoMatch)
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use cap_std::fs::{Dir, FileType};
 
 use super::THREADS;
-use super::filter::{Filter, Verdict};
+use super::filter::{Filter, FilterResult};
 use super::origin::SearchOrigin;
 use super::queue::Queue;
 use super::rules::{GIT, Rules, makes_rules};
@@ -114,18 +114,18 @@ impl<T, F: Fn(WalkedFile<'_>) -> Option<T>> Walk<'_, F> {
             return false;
         }
         match self.filter.by_glob(path, is_folder) {
-            Verdict::Wanted => return true,
-            Verdict::Unwanted => return false,
-            Verdict::Unknown => {}
+            FilterResult::Included => return true,
+            FilterResult::Excluded => return false,
+            FilterResult::NoMatch => {}
         }
-        let ruled = rules.verdict(path, is_folder);
+        let ruled = rules.filter_result(path, is_folder);
         let typed = match ruled {
-            Verdict::Unwanted => return false,
-            Verdict::Wanted | Verdict::Unknown => self.filter.by_type(path, is_folder),
+            FilterResult::Excluded => return false,
+            FilterResult::Included | FilterResult::NoMatch => self.filter.by_type(path, is_folder),
         };
         match (ruled, typed) {
-            (_, Verdict::Unwanted) => false,
-            (Verdict::Unknown, Verdict::Unknown) => !name.as_bytes().starts_with(b"."),
+            (_, FilterResult::Excluded) => false,
+            (FilterResult::NoMatch, FilterResult::NoMatch) => !name.as_bytes().starts_with(b"."),
             _ => true,
         }
     }

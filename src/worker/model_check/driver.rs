@@ -3,7 +3,7 @@
 
 use super::mapping::{calls, file, next_step, rows};
 use super::rules::Rules;
-use super::state::{CALLS, Driver, EFFECT, Entry, Ledger, Next, State, WRITE};
+use super::state::{CALLS, Driver, EFFECT, HistoryEntry, Ledger, Next, State, WRITE};
 use super::store::Step;
 use crate::agent;
 use crate::domain::run_status::RunStatus;
@@ -51,7 +51,7 @@ impl Work<'_> {
         if self.rules.drivers_resume {
             self.driver.history = self.state.tables.history;
         }
-        self.driver.is_resumed = self.driver.history.contains(Entry::User);
+        self.driver.is_resumed = self.driver.history.contains(HistoryEntry::User);
         if self.driver.takeovers > MAX_TAKEOVERS {
             return self.next(Next::Close(RunStatus::Failed));
         }
@@ -59,7 +59,7 @@ impl Work<'_> {
     }
 
     fn announce(&mut self) -> bool {
-        let message = (!self.driver.is_resumed).then_some(Entry::User);
+        let message = (!self.driver.is_resumed).then_some(HistoryEntry::User);
         if let Some(message) = message {
             self.driver.history.push(message);
         }
@@ -76,8 +76,8 @@ impl Work<'_> {
     }
 
     fn store_reply(&mut self) -> bool {
-        let has_called = self.driver.history.contains(Entry::Calls);
-        let reply = if has_called { Entry::Answer } else { Entry::Calls };
+        let has_called = self.driver.history.contains(HistoryEntry::Calls);
+        let reply = if has_called { HistoryEntry::Answer } else { HistoryEntry::Calls };
         let is_planned = !has_called && self.rules.plans_come_with_the_reply;
         let step = Step {
             message: Some(reply),
@@ -181,7 +181,8 @@ impl Work<'_> {
     }
 
     fn answer(&mut self) -> bool {
-        let results = Entry::Results(self.driver.results.map(|result| result.expect("ended")));
+        let results =
+            HistoryEntry::Results(self.driver.results.map(|result| result.expect("ended")));
         let step = Step {
             message: Some(results),
             records: self.unrecorded(),
@@ -198,7 +199,7 @@ impl Work<'_> {
     fn close(&mut self, status: RunStatus) -> bool {
         self.driver.forget_calls();
         self.driver.history = self.state.tables.history;
-        let is_begun = self.driver.history.contains(Entry::User);
+        let is_begun = self.driver.history.contains(HistoryEntry::User);
         let closes = is_begun && self.rules.open_calls_are_closed;
         if closes && matches!(next_step(&self.driver.history), agent::Step::CallTools(_)) {
             let ledger = self.state.tables.ledger;
@@ -215,7 +216,9 @@ impl Work<'_> {
     fn settle(&mut self, status: RunStatus) -> bool {
         let results = self.driver.results;
         let message = results[0].map(|_| {
-            Entry::Results(results.map(|result| result.expect("all calls are closed together")))
+            HistoryEntry::Results(
+                results.map(|result| result.expect("all calls are closed together")),
+            )
         });
         let step = Step { message, records: results, is_progress: true, settles: Some(status) };
         if self.commit(step) && status == RunStatus::Failed {

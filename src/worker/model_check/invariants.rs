@@ -1,6 +1,6 @@
 //! The invariants that every state must satisfy.
 
-use super::state::{CALLS, Entry, Next, State};
+use super::state::{CALLS, HistoryEntry, Next, State};
 use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
 use crate::store::claim::MAX_TAKEOVERS;
@@ -25,23 +25,23 @@ pub(super) fn violated(state: &State) -> Option<&'static str> {
 /// Calls are answered by the next message, or are the last message of a live run. No two assistant
 /// messages are adjacent, and no run has its user message twice.
 fn is_history_valid(state: &State) -> bool {
-    let entries: Vec<Entry> = state.tables.history.entries().collect();
+    let entries: Vec<HistoryEntry> = state.tables.history.entries().collect();
     let is_live = state.tables.status == RunStatus::Running;
-    let is_pair_valid = |pair: &[Entry]| {
+    let is_pair_valid = |pair: &[HistoryEntry]| {
         matches!(
             pair,
-            [Entry::User, Entry::Calls | Entry::Answer]
-                | [Entry::Calls, Entry::Results(_)]
-                | [Entry::Results(_), Entry::Answer]
+            [HistoryEntry::User, HistoryEntry::Calls | HistoryEntry::Answer]
+                | [HistoryEntry::Calls, HistoryEntry::Results(_)]
+                | [HistoryEntry::Results(_), HistoryEntry::Answer]
                 // A run that settled without an answer is followed by the next one's message.
-                | [Entry::User | Entry::Results(_) | Entry::Answer, Entry::User]
+                | [HistoryEntry::User | HistoryEntry::Results(_) | HistoryEntry::Answer, HistoryEntry::User]
         )
     };
-    let users = entries.iter().filter(|entry| **entry == Entry::User).count();
+    let users = entries.iter().filter(|entry| **entry == HistoryEntry::User).count();
     let begun = usize::from(state.tables.next != RunStatus::Queued);
-    matches!(entries.first(), None | Some(Entry::User))
+    matches!(entries.first(), None | Some(HistoryEntry::User))
         && entries.windows(2).all(is_pair_valid)
-        && (is_live || entries.last() != Some(&Entry::Calls))
+        && (is_live || entries.last() != Some(&HistoryEntry::Calls))
         && users <= 1 + begun
 }
 
@@ -49,12 +49,12 @@ fn is_history_valid(state: &State) -> bool {
 /// ended with the same states.
 fn does_ledger_agree(state: &State) -> bool {
     let ledger = state.tables.ledger;
-    if !state.tables.history.contains(Entry::Calls) {
+    if !state.tables.history.contains(HistoryEntry::Calls) {
         return ledger == [None; CALLS];
     }
     let results = state.tables.history.entries().find_map(|entry| match entry {
-        Entry::Results(states) => Some(states.map(Some)),
-        Entry::User | Entry::Calls | Entry::Answer => None,
+        HistoryEntry::Results(states) => Some(states.map(Some)),
+        HistoryEntry::User | HistoryEntry::Calls | HistoryEntry::Answer => None,
     });
     let is_open = |state: &CallState| matches!(state, CallState::Planned | CallState::Started);
     match results {

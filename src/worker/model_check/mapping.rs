@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-use super::state::{CALLS, Entry, History, Ledger, WRITE};
+use super::state::{CALLS, History, HistoryEntry, Ledger, WRITE};
 use crate::agent::history::results;
 use crate::agent::{AgentLoop, Bounds, Step};
 use crate::domain::limits::Limits;
@@ -42,11 +42,13 @@ pub(super) fn next_step(history: &History) -> Step {
     })
 }
 
-fn message(entry: Entry) -> Message {
+fn message(entry: HistoryEntry) -> Message {
     let (role, content, stop) = match entry {
-        Entry::User => (Role::User, Content::text("Do it.").unwrap(), None),
-        Entry::Answer => (Role::Assistant, Content::text("Done.").unwrap(), Some("end_turn")),
-        Entry::Calls => {
+        HistoryEntry::User => (Role::User, Content::text("Do it.").unwrap(), None),
+        HistoryEntry::Answer => {
+            (Role::Assistant, Content::text("Done.").unwrap(), Some("end_turn"))
+        }
+        HistoryEntry::Calls => {
             let block = |call: &ToolCall| {
                 let (id, name) = (&call.tool_use_id, &call.name);
                 format!(r#"{{"type":"tool_use","id":"{id}","name":"{name}","input":{{}}}}"#)
@@ -55,7 +57,7 @@ fn message(entry: Entry) -> Message {
             let content = Content::parse(format!("[{}]", blocks.join(","))).unwrap();
             (Role::Assistant, content, Some("tool_use"))
         }
-        Entry::Results(states) => (Role::User, results(&answers(states)).unwrap(), None),
+        HistoryEntry::Results(states) => (Role::User, results(&answers(states)).unwrap(), None),
     };
     Message { role, content, stop_reason: stop.map(Into::into), usage: Usage::default() }
 }

@@ -12,7 +12,7 @@ pub(super) const EFFECT: usize = 2;
 
 /// A message of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Entry {
+pub(super) enum HistoryEntry {
     User,
     Calls,
     Results([CallState; CALLS]),
@@ -21,19 +21,19 @@ pub(super) enum Entry {
 
 /// Messages in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) struct History([Option<Entry>; 8]);
+pub(super) struct History([Option<HistoryEntry>; 8]);
 
 impl History {
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: HistoryEntry) {
         let free = self.0.iter_mut().find(|entry| entry.is_none());
         *free.expect("a history of at most eight messages") = Some(entry);
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = HistoryEntry> {
         self.0.iter().flatten().copied()
     }
 
-    pub(super) fn contains(&self, entry: Entry) -> bool {
+    pub(super) fn contains(&self, entry: HistoryEntry) -> bool {
         self.0.contains(&Some(entry))
     }
 }
@@ -187,7 +187,7 @@ impl State {
         state.tables.attempt = 1;
         state.tables.owner = Some(0);
         state.tables.is_leased = true;
-        state.tables.history.push(Entry::User);
+        state.tables.history.push(HistoryEntry::User);
         let mut driver = Driver::new(1, 0, Next::Decide);
         driver.history = state.tables.history;
         state.drivers[0] = Some(driver);

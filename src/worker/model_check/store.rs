@@ -1,13 +1,13 @@
 //! The effects of the statements of the store: `claim`, `renew`, `release`, `step`.
 
 use super::rules::Rules;
-use super::state::{Driver, Entry, Ledger, Next, State};
+use super::state::{Driver, HistoryEntry, Ledger, Next, State};
 use crate::domain::run_status::RunStatus;
 
 /// The changes of a step, a model of [`crate::store::step::StepCommit`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Step {
-    pub(super) message: Option<Entry>,
+    pub(super) message: Option<HistoryEntry>,
     pub(super) records: Ledger,
     pub(super) is_progress: bool,
     pub(super) settles: Option<RunStatus>,
@@ -33,7 +33,7 @@ impl State {
         step: Step,
     ) -> bool {
         let holds = self.holds(driver, process);
-        let is_result = matches!(step.message, Some(Entry::Results(_)));
+        let is_result = matches!(step.message, Some(HistoryEntry::Results(_)));
         let is_fenced = rules.steps_are_fenced && (rules.results_are_fenced || !is_result);
         if !holds && is_fenced {
             return false;

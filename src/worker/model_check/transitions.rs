@@ -2,7 +2,7 @@
 
 use super::driver::Work;
 use super::rules::Rules;
-use super::state::{Driver, EFFECT, Entry, Faults, Next, State};
+use super::state::{Driver, EFFECT, Faults, HistoryEntry, Next, State};
 use super::store::Processes;
 use crate::domain::run_status::RunStatus;
 
@@ -151,8 +151,8 @@ fn run_next(state: &State, rules: &Rules, found: &mut Vec<Transition>) {
     let mut after = *state;
     let is_its_turn = state.tables.status.is_terminal() || !rules.runs_wait_in_line;
     let (status, entry) = match state.tables.next {
-        RunStatus::Queued if is_its_turn => (RunStatus::Running, Entry::User),
-        RunStatus::Running => (RunStatus::Completed, Entry::Answer),
+        RunStatus::Queued if is_its_turn => (RunStatus::Running, HistoryEntry::User),
+        RunStatus::Running => (RunStatus::Completed, HistoryEntry::Answer),
         RunStatus::Queued
         | RunStatus::RequiresAction
         | RunStatus::Completed

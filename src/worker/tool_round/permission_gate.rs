@@ -9,7 +9,9 @@ use super::plan::ToolRound;
 use crate::domain::permission::{Awaits, Permission, PermissionMode};
 use crate::domain::tool::{CallResult, CallState, ToolCall};
 use crate::store::tool_calls::LedgerRow;
-use crate::tools::policy::{Policy, PolicySource, Verdict, is_url_from_user_or_tool, refusal};
+use crate::tools::policy::{
+    Policy, PolicyDecision, PolicySource, is_url_from_user_or_tool, refusal,
+};
 use crate::tools::{ToolContext, unknown_tool};
 use crate::worker::run::context::RunContext;
 use crate::worker::run::state::RunState;
@@ -41,7 +43,7 @@ impl<'a> PermissionGate<'a> {
         if self.is_client_tool(call) {
             return Ok(None);
         }
-        Ok(Some(self.verdict(writer, context, call)?.permission))
+        Ok(Some(self.decision(writer, context, call)?.permission))
     }
 
     /// Ends the calls of a round that must not run, and holds those that must wait.
@@ -103,7 +105,7 @@ impl<'a> PermissionGate<'a> {
         context: &mut ToolContext,
         call: &ToolCall,
     ) -> Result<GateDecision, StopCause> {
-        let Verdict { permission, reason, .. } = self.verdict(writer, context, call)?;
+        let PolicyDecision { permission, reason, .. } = self.decision(writer, context, call)?;
         Ok(match permission {
             Permission::Deny => GateDecision::End(Refusal::denied(denial(reason))),
             Permission::Allow | Permission::Ask => GateDecision::Run,
@@ -117,7 +119,8 @@ impl<'a> PermissionGate<'a> {
         context: &mut ToolContext,
         call: &ToolCall,
     ) -> Result<GateDecision, StopCause> {
-        let Verdict { permission, reason, is_by_mode } = self.verdict(writer, context, call)?;
+        let PolicyDecision { permission, reason, is_by_mode } =
+            self.decision(writer, context, call)?;
         if self.is_client_tool(call) {
             // The client decides by executing the call; it never receives calls that a rule denies.
             return Ok(if permission == Permission::Deny && !is_by_mode {
@@ -154,11 +157,11 @@ impl<'a> PermissionGate<'a> {
         let answers = self.run.signals.unless_stopped(join_all(questions)).await?;
         for (position, call, answer) in answers {
             match answer {
-                Ok(Verdict { permission: Permission::Allow, .. }) => {}
-                Ok(Verdict { permission: Permission::Ask, reason, .. }) => {
+                Ok(PolicyDecision { permission: Permission::Allow, .. }) => {}
+                Ok(PolicyDecision { permission: Permission::Ask, reason, .. }) => {
                     round.hold(position, Awaits::Approval, reason);
                 }
-                Ok(Verdict { permission: Permission::Deny, reason, .. }) => {
+                Ok(PolicyDecision { permission: Permission::Deny, reason, .. }) => {
                     self.refuse(round, position, Refusal::denied(denial(reason)));
                 }
                 Err(error) => {
@@ -183,12 +186,12 @@ impl<'a> PermissionGate<'a> {
         round.end_with(position, result);
     }
 
-    fn verdict(
+    fn decision(
         &mut self,
         writer: &StepWriter<'_>,
         context: &mut ToolContext,
         call: &ToolCall,
-    ) -> Result<Verdict, StopCause> {
+    ) -> Result<PolicyDecision, StopCause> {
         let tools = &self.run.services.tools;
         let class = tools.class(&call.name);
         let policy = self.refresh_policy(writer, context)?;

@@ -20,7 +20,7 @@ use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
 use crate::http::stream::event_types::EventTypes;
 use crate::http::stream::form::StreamForm;
-use crate::http::stream::sse::{Follow, Phase, respond};
+use crate::http::stream::sse::{StreamPhase, StreamRequest, respond};
 use crate::service::Error;
 use crate::service::lookup::{check_reached, find_run, has_ended};
 use crate::service::messages::PostedRun;
@@ -46,18 +46,18 @@ impl Answer<'_> {
         permit: StreamPermit,
     ) -> Result<Response, ApiError> {
         let run = &posted.run;
-        let (after, begins) = self.start(posted).await?;
-        let follow = Follow {
+        let (after, first_phase) = self.start(posted).await?;
+        let request = StreamRequest {
             tenant: self.tenant,
             session_id: run.session_id,
             run_id: Some(run.id),
             after,
             deltas: true,
             types: EventTypes::default(),
-            begins,
+            first_phase,
             form,
         };
-        let mut response = respond(self.api, follow, subscription, permit);
+        let mut response = respond(self.api, request, subscription, permit);
         let path = run_path(run.session_id, run.id);
         set(&mut response, LOCATION, &format!("{path}/stream"));
         set(&mut response, CONTENT_LOCATION, &path);
@@ -67,17 +67,17 @@ impl Answer<'_> {
 
     /// The event after which the stream begins, and its first phase. All events of a new run come by
     /// the bus, to which the request subscribed before the message was accepted.
-    async fn start(&self, posted: &PostedRun) -> Result<(i64, Phase), ApiError> {
+    async fn start(&self, posted: &PostedRun) -> Result<(i64, StreamPhase), ApiError> {
         let (service, run) = (&self.api.service, &posted.run);
         let before_run = run.accepted_seq - 1;
         if !posted.is_repeated {
-            return Ok((before_run, Phase::Live));
+            return Ok((before_run, StreamPhase::Live));
         }
         let after = resume_after(self.headers, None)?;
         check_reached(service, self.tenant, run.session_id, after).await?;
         let after = after.max(before_run);
         let has_ended = has_ended(service, self.tenant, run, after).await?;
-        Ok((after, if has_ended { Phase::Ended } else { Phase::Backlog }))
+        Ok((after, if has_ended { StreamPhase::Ended } else { StreamPhase::Backlog }))
     }
 
     /// Responds with the run once it has settled or waits for the client, or with 202 after the given

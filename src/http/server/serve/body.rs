@@ -8,7 +8,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
-use super::pace::ActiveRequest;
+use super::connection_deadline::ActiveRequest;
 use super::streams::Progress;
 
 /// The size of the pieces for HTTP/2 streams in bytes: one frame.

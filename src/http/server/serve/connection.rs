@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::body::TrackedBody;
-use super::pace::Pace;
+use super::connection_deadline::ConnectionDeadline;
 use super::site::Site;
 use super::stall::Socket;
 use super::streams::Streams;
@@ -45,7 +45,7 @@ impl Connection {
     /// Prepares connections that serve a site.
     pub(super) fn new(site: Site) -> Self {
         let Site { router, forwarding, timeouts, draining } = site;
-        let streams = Streams { patience: timeouts.write, draining: draining.clone() };
+        let streams = Streams { timeout: timeouts.write, draining: draining.clone() };
         let mut protocol = Builder::new(streams);
         protocol.http1().max_buf_size(BUFFER).header_read_timeout(None);
         // The defaults of the library bound streams, heads and resets.
@@ -62,17 +62,17 @@ impl Connection {
     /// Active requests are completed.
     pub(super) async fn serve(self, stream: TcpStream, peer: IpAddr) {
         let Self { router, forwarding, timeouts, draining, protocol } = self;
-        let pace = Pace::new(timeouts);
+        let deadline = ConnectionDeadline::new(timeouts);
         let socket = Socket {
             stream,
-            pace: Arc::clone(&pace),
-            patience: timeouts.write,
+            deadline: Arc::clone(&deadline),
+            timeout: timeouts.write,
             draining: draining.clone(),
             read: 0,
             stall: None,
         };
         let service = service_fn(|request: Request<Incoming>| {
-            let active = pace.begin(request.version() == Version::HTTP_2);
+            let active = deadline.begin(request.version() == Version::HTTP_2);
             let mut request = request.map(Body::new);
             let base = forwarding.receive(&mut request, peer);
             let response = BASE.scope(base, router.clone().oneshot(request));
@@ -84,14 +84,14 @@ impl Connection {
         let mut connection = pin!(protocol.serve_connection(TokioIo::new(socket), service));
         tokio::select! {
             ended = &mut connection => return log_end(ended),
-            () = pace.late() => {}
+            () = deadline.expired() => {}
             () = draining.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
-        pace.leave();
+        deadline.begin_shutdown();
         tokio::select! {
             ended = &mut connection => log_end(ended),
-            () = pace.late() => {}
+            () = deadline.expired() => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod body;
 mod connection;
-mod pace;
+mod connection_deadline;
 mod site;
 mod stall;
 mod streams;

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::pace::Pace;
+use super::connection_deadline::ConnectionDeadline;
 use super::timeouts::SHUTDOWN_TIMEOUT;
 
 /// The bytes that a connection reads before it yields to others. Many small HTTP/2 frames are much
@@ -22,9 +22,9 @@ const READ_QUANTUM: usize = 2 * 1024;
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) stream: TcpStream,
-    pub(super) pace: Arc<Pace>,
+    pub(super) deadline: Arc<ConnectionDeadline>,
     /// The maximum time without a written byte.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// Fires when the service begins to stop, which shortens that time.
     pub(super) draining: CancellationToken,
     /// Bytes read since the last yield.
@@ -45,13 +45,13 @@ impl Socket {
             return written;
         }
         let most = if self.draining.is_cancelled() { SHUTDOWN_TIMEOUT } else { Duration::MAX };
-        let patience = self.patience.min(most);
+        let timeout = self.timeout.min(most);
         let (since, timer) = self.stall.get_or_insert_with(|| {
             let now = Instant::now();
-            (now, Box::pin(sleep_until(now + patience)))
+            (now, Box::pin(sleep_until(now + timeout)))
         });
-        if timer.deadline() != *since + patience {
-            timer.as_mut().reset(*since + patience);
+        if timer.deadline() != *since + timeout {
+            timer.as_mut().reset(*since + timeout);
         }
         ready!(timer.as_mut().poll(cx));
         // The kernel drops the unsent data as well.
@@ -78,7 +78,7 @@ impl AsyncRead for Socket {
         let bytes = part.filled().len();
         buf.advance(bytes);
         if bytes > 0 {
-            this.pace.received();
+            this.deadline.received();
         }
         this.read = if read.is_ready() { this.read + bytes } else { 0 };
         read
@@ -155,8 +155,8 @@ mod tests {
         while stream.peek(&mut all).await.unwrap() < all.len() {}
         let mut socket = Socket {
             stream,
-            pace: Pace::new(Timeouts::default()),
-            patience: Duration::MAX,
+            deadline: ConnectionDeadline::new(Timeouts::default()),
+            timeout: Duration::MAX,
             draining: CancellationToken::new(),
             read: 0,
             stall: None,

@@ -19,21 +19,21 @@ tokio::task_local! {
 #[derive(Debug, Clone)]
 pub(super) struct Streams {
     /// The maximum time without progress of a response.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// Fires when the service begins to stop, which shortens that time.
     pub(super) draining: CancellationToken,
 }
 
 impl<F: Future + Send + 'static> Executor<F> for Streams {
     fn execute(&self, stream: F) {
-        let Self { patience, draining } = self.clone();
+        let Self { timeout, draining } = self.clone();
         let progress = Progress(watch::Sender::new(None));
         let watched = progress.clone();
         TaskTracker::new().spawn(PROGRESS.scope(progress, async move {
             tokio::select! {
                 _ = stream => {}
                 // Dropping the stream resets it.
-                () = watched.stalls(patience, draining) => {}
+                () = watched.stalls(timeout, draining) => {}
             }
         }));
     }
@@ -59,16 +59,16 @@ impl Progress {
         self.0.send_replace(Some(Instant::now()));
     }
 
-    async fn stalls(&self, patience: Duration, draining: CancellationToken) {
+    async fn stalls(&self, timeout: Duration, draining: CancellationToken) {
         let mut since = self.0.subscribe();
         loop {
             let begun = *since.borrow_and_update();
             let is_over = async {
                 let Some(begun) = begun else { std::future::pending().await };
                 tokio::select! {
-                    () = sleep_until(begun + patience) => {}
+                    () = sleep_until(begun + timeout) => {}
                     () = draining.cancelled() => {
-                        sleep_until(begun + patience.min(SHUTDOWN_TIMEOUT)).await;
+                        sleep_until(begun + timeout.min(SHUTDOWN_TIMEOUT)).await;
                     }
                 }
             };

@@ -37,7 +37,7 @@ fn evaluator(address: impl std::fmt::Display, timeout: Duration) -> Evaluator {
     Evaluator::of(&operator, &Arc::default()).unwrap().unwrap()
 }
 
-async fn ask(evaluator: &Evaluator, name: &str) -> Result<Verdict, ToolError> {
+async fn ask(evaluator: &Evaluator, name: &str) -> Result<PolicyDecision, ToolError> {
     evaluator.ask(SESSION.parse().unwrap(), &call(name), ToolClass::Checkable).await
 }
 
@@ -62,10 +62,10 @@ async fn answered(answer: impl IntoResponse + Clone + Send + Sync + 'static) -> 
     (question, told)
 }
 
-type Told = Result<Verdict, ToolError>;
+type Told = Result<PolicyDecision, ToolError>;
 
-fn opinion(permission: Permission, reason: Option<&str>) -> Verdict {
-    Verdict { permission, reason: reason.map(str::to_owned), is_by_mode: true }
+fn opinion(permission: Permission, reason: Option<&str>) -> PolicyDecision {
+    PolicyDecision { permission, reason: reason.map(str::to_owned), is_by_mode: true }
 }
 
 #[tokio::test]

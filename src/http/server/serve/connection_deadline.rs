@@ -10,7 +10,7 @@ use super::timeouts::{SHUTDOWN_TIMEOUT, Timeouts};
 
 /// The deadline of one connection.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct ConnectionDeadline {
     state: watch::Sender<State>,
     timeouts: Timeouts,
 }
@@ -26,14 +26,14 @@ struct State {
     /// HTTP/2: bytes may belong to no request.
     is_multiplexed: bool,
     /// The connection is shutting down.
-    is_leaving: bool,
+    is_shutting_down: bool,
 }
 
 /// An active request, until this is dropped.
 #[derive(Debug)]
-pub(super) struct ActiveRequest(Arc<Pace>);
+pub(super) struct ActiveRequest(Arc<ConnectionDeadline>);
 
-impl Pace {
+impl ConnectionDeadline {
     /// The deadline of a new connection, for the head of its first request.
     pub(super) fn new(timeouts: Timeouts) -> Arc<Self> {
         let state = State {
@@ -41,7 +41,7 @@ impl Pace {
             until: Instant::now() + timeouts.head,
             is_idle: false,
             is_multiplexed: false,
-            is_leaving: false,
+            is_shutting_down: false,
         };
         Arc::new(Self { state: watch::Sender::new(state), timeouts })
     }
@@ -69,15 +69,15 @@ impl Pace {
     }
 
     /// Begins the shutdown: active requests may complete, and no other may begin.
-    pub(super) fn leave(&self) {
+    pub(super) fn begin_shutdown(&self) {
         self.state.send_modify(|state| {
-            state.is_leaving = true;
+            state.is_shutting_down = true;
             state.set(SHUTDOWN_TIMEOUT);
         });
     }
 
     /// Returns when the deadline has passed.
-    pub(super) async fn late(&self) {
+    pub(super) async fn expired(&self) {
         let mut state = self.state.subscribe();
         loop {
             let State { active, until, .. } = *state.borrow_and_update();
@@ -97,20 +97,20 @@ impl Pace {
 }
 
 impl State {
-    fn set(&mut self, patience: Duration) {
-        let patience = if self.is_leaving { SHUTDOWN_TIMEOUT } else { patience };
-        self.until = Instant::now() + patience;
+    fn set(&mut self, timeout: Duration) {
+        let timeout = if self.is_shutting_down { SHUTDOWN_TIMEOUT } else { timeout };
+        self.until = Instant::now() + timeout;
     }
 }
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let Self(pace) = self;
-        pace.state.send_modify(|state| {
+        let Self(deadline) = self;
+        deadline.state.send_modify(|state| {
             state.active -= 1;
             if state.active == 0 {
                 state.is_idle = true;
-                state.set(pace.timeouts.idle);
+                state.set(deadline.timeouts.idle);
             }
         });
     }
@@ -133,9 +133,9 @@ mod tests {
     };
 
     /// The time until the deadline passes, if nothing more happens.
-    async fn late_after(pace: &Pace) -> Duration {
+    async fn expires_after(deadline: &ConnectionDeadline) -> Duration {
         let begun = Instant::now();
-        pace.late().await;
+        deadline.expired().await;
         begun.elapsed()
     }
 
@@ -147,30 +147,30 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bytes_do_not_move_the_deadline_of_a_head() {
-        let pace = Pace::new(TIMEOUTS);
+        let deadline = ConnectionDeadline::new(TIMEOUTS);
         advance(9 * SECOND).await;
-        pace.received();
-        assert_about(late_after(&pace).await, 1);
+        deadline.received();
+        assert_about(expires_after(&deadline).await, 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_first_byte_after_a_request_begins_a_head() {
-        let pace = Pace::new(TIMEOUTS);
-        drop(pace.begin(false));
+        let deadline = ConnectionDeadline::new(TIMEOUTS);
+        drop(deadline.begin(false));
         advance(70 * SECOND).await;
-        pace.received();
+        deadline.received();
         advance(9 * SECOND).await;
-        pace.received();
-        assert_about(late_after(&pace).await, 1);
+        deadline.received();
+        assert_about(expires_after(&deadline).await, 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_active_request_has_no_deadline() {
-        let pace = Pace::new(TIMEOUTS);
-        let (request, other) = (pace.begin(true), pace.begin(true));
+        let deadline = ConnectionDeadline::new(TIMEOUTS);
+        let (request, other) = (deadline.begin(true), deadline.begin(true));
         advance(1000 * SECOND).await;
         drop(request);
-        let watched = late_after(&pace);
+        let watched = expires_after(&deadline);
         tokio::pin!(watched);
         tokio::select! {
             biased;
@@ -182,21 +182,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn http2_frames_without_a_request_do_not_move_the_deadline() {
-        let pace = Pace::new(TIMEOUTS);
-        drop(pace.begin(true));
+        let deadline = ConnectionDeadline::new(TIMEOUTS);
+        drop(deadline.begin(true));
         advance(70 * SECOND).await;
-        pace.received();
-        assert_about(late_after(&pace).await, 5);
+        deadline.received();
+        assert_about(expires_after(&deadline).await, 5);
     }
 
     #[tokio::test(start_paused = true)]
     async fn during_shutdown_only_active_requests_complete() {
-        let pace = Pace::new(TIMEOUTS);
-        let request = pace.begin(false);
-        pace.leave();
+        let deadline = ConnectionDeadline::new(TIMEOUTS);
+        let request = deadline.begin(false);
+        deadline.begin_shutdown();
         advance(100 * SECOND).await;
         drop(request);
-        pace.received();
-        assert_about(late_after(&pace).await, 1);
+        deadline.received();
+        assert_about(expires_after(&deadline).await, 1);
     }
 }
