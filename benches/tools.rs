@@ -20,7 +20,7 @@ use twostep::domain::tool::{ToolClass, ToolTiming};
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::builtin::{self, Options};
 use twostep::tools::workspace::Workspace;
-use twostep::tools::{Answer, Output, Registry, ToolContext, ToolError, Typed, TypedTool};
+use twostep::tools::{CallOutcome, Output, Registry, ToolContext, ToolError, Typed, TypedTool};
 
 /// The measured calls: the name in the report, the tool, and its inputs, which are used in
 /// rotation.
@@ -114,7 +114,7 @@ fn measure(
 }
 
 /// Stores the file states that the model has seen, as a step does.
-fn keep(context: &ToolContext, answer: &Answer) {
+fn keep(context: &ToolContext, answer: &CallOutcome) {
     for change in &answer.state_changes {
         if let StateChange::FileRead { path, hash } = change {
             context.read_state.remember(path, hash);

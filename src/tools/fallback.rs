@@ -150,11 +150,11 @@ impl Registry {
 impl EditRequest {
     fn of(name: &str, input: &RawValue) -> Option<Self> {
         if name == multi_edit::NAME {
-            let input: multi_edit::Input = serde_json::from_str(input.get()).ok()?;
+            let input: multi_edit::MultiEditInput = serde_json::from_str(input.get()).ok()?;
             return Some(Self { file_path: input.file_path, edits: input.edits });
         }
         if name == edit::NAME {
-            let input: edit::Input = serde_json::from_str(input.get()).ok()?;
+            let input: edit::EditInput = serde_json::from_str(input.get()).ok()?;
             let (file_path, edit) = input.parts();
             return Some(Self { file_path, edits: vec![edit] });
         }
@@ -173,10 +173,10 @@ impl EditRequest {
         if name == multi_edit::NAME
             && let [only] = edits.as_slice()
         {
-            let input = edit::Input::new(file_path.clone(), only.clone());
+            let input = edit::EditInput::new(file_path.clone(), only.clone());
             calls.push((edit::NAME, to_raw_value(&input).map_err(raw)?));
         }
-        let whole = write::Input { file_path: file_path.clone(), content };
+        let whole = write::WriteInput { file_path: file_path.clone(), content };
         calls.push((write::NAME, to_raw_value(&whole).map_err(raw)?));
         Ok(calls)
     }

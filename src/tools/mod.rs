@@ -48,7 +48,7 @@ pub use fallback::Fallback;
 use lease::LeaseClock;
 use read_state::ReadState;
 pub use registry::{
-    Answer, BadTool, CatalogEntry, ListChanges, Registry, ServerDifference, unknown_tool,
+    BadTool, CallOutcome, CatalogEntry, ListChanges, Registry, ServerDifference, unknown_tool,
 };
 pub use results::without_nul;
 pub use sampling::{SamplingAccess, SamplingCall};

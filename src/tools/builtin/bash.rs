@@ -31,7 +31,7 @@ pub struct Bash {
 /// A command to run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct BashInput {
     /// The command, for `bash -c`.
     command: String,
     /// The timeout in milliseconds, at most 600000. The command is then terminated.
@@ -93,7 +93,7 @@ impl TypedTool for Bash {
     const CLASS: ToolClass = ToolClass::Effect;
     const TIMING: ToolTiming = ToolTiming::Variable;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = BashInput;
 
     fn sandbox(&self) -> Option<&'static str> {
         self.sandbox.level().map(sandbox::Level::as_str)
@@ -102,13 +102,13 @@ impl TypedTool for Bash {
     /// Returns the deadline of a call. It is later than that of the command, so that the sandbox
     /// terminates the command and the model receives the output up to then.
     fn deadline(&self, input: &RawValue) -> Duration {
-        match serde_json::from_str::<Input>(input.get()) {
+        match serde_json::from_str::<BashInput>(input.get()) {
             Ok(input) => self.timeout(input.timeout) + TO_END,
             Err(_no_call) => self.timeout,
         }
     }
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(&self, context: &ToolContext, input: BashInput) -> Result<Output, ToolError> {
         let workspace = context.workspace.clone();
         let open = move || Ok((workspace.identity()?, workspace.folder()?));
         let (identity, folder) = blocking(open).await?;

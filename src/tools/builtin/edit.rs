@@ -18,7 +18,7 @@ pub(super) struct Edit(pub(super) FileOptions);
 /// A replacement in a file.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::tools) struct Input {
+pub(in crate::tools) struct EditInput {
     /// The file's path, in the workspace.
     file_path: String,
     /// The text to replace, exactly as it is in the file, without the line numbers of Read. Empty
@@ -31,7 +31,7 @@ pub(in crate::tools) struct Input {
     replace_all: bool,
 }
 
-impl Input {
+impl EditInput {
     pub(in crate::tools) fn new(file_path: String, edit: Replacement) -> Self {
         let Replacement { old_string, new_string, replace_all } = edit;
         Self { file_path, old_string, new_string, replace_all }
@@ -54,13 +54,13 @@ impl TypedTool for Edit {
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Variable;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = EditInput;
 
     fn fallback(&self) -> Option<Fallback> {
         Some(Fallback { simpler: super::write::NAME, is_automatic: self.0.edit_fallback })
     }
 
-    async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
+    async fn plan(&self, context: &ToolContext, input: EditInput) -> Result<FileChange, ToolError> {
         let (path, edit) = input.parts();
         plan(context, &path, move |text| apply(text, &edit)).await
     }

@@ -18,7 +18,7 @@ pub(super) struct ExitPlanMode;
 /// The plan.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct ExitPlanModeInput {
     /// The steps of the plan, for the user to approve. Markdown is supported.
     #[serde(rename = "plan")]
     _plan: String,
@@ -33,9 +33,13 @@ impl TypedTool for ExitPlanMode {
     const IS_PARALLEL: bool = false;
     const TIMING: ToolTiming = ToolTiming::Immediate;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = ExitPlanModeInput;
 
-    async fn run(&self, context: &ToolContext, _input: Input) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        context: &ToolContext,
+        _input: ExitPlanModeInput,
+    ) -> Result<Output, ToolError> {
         Ok(match context.after_plan {
             Some(mode) => Output::from(APPROVED.to_owned()).with(StateChange::PermissionMode(mode)),
             None => NOT_PLANNING.to_owned().into(),

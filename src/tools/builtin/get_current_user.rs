@@ -12,7 +12,7 @@ pub(super) struct GetCurrentUser;
 /// No input.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {}
+pub(super) struct GetCurrentUserInput {}
 
 impl TypedTool for GetCurrentUser {
     const NAME: &'static str = "get_current_user";
@@ -20,11 +20,15 @@ impl TypedTool for GetCurrentUser {
         Use it when an answer depends on who is asking.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
-    type Input = Input;
+    type Input = GetCurrentUserInput;
 
     /// Returns the name of the session's owner. The name of the service's operating system account
     /// would be the same for all users, and would help attackers of the machine.
-    async fn run(&self, context: &ToolContext, _input: Input) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        context: &ToolContext,
+        _input: GetCurrentUserInput,
+    ) -> Result<Output, ToolError> {
         Ok(context.caller.name().await?.into())
     }
 }

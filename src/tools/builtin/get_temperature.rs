@@ -15,7 +15,7 @@ pub(super) struct GetTemperature(pub(super) Arc<OpenMeteo>);
 /// A city.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct GetTemperatureInput {
     /// The city's name.
     city: String,
 }
@@ -26,9 +26,13 @@ impl TypedTool for GetTemperature {
         city name, as a number. Use get_weather for more than that.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
-    type Input = Input;
+    type Input = GetTemperatureInput;
 
-    async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        _context: &ToolContext,
+        input: GetTemperatureInput,
+    ) -> Result<Output, ToolError> {
         let location = self.0.find_location(&input.city).await?;
         Output::json(&self.0.now(&location, Unit::Celsius).await?.temperature)
     }

@@ -13,7 +13,7 @@ pub(super) struct GetTime;
 /// A time zone.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct GetTimeInput {
     /// A name of the IANA time zone database, such as `Europe/Oslo`.
     #[serde(default = "utc")]
     timezone: String,
@@ -24,7 +24,7 @@ fn utc() -> String {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct GetTimeOutput {
     timezone: String,
     time: String,
     weekday: String,
@@ -37,16 +37,16 @@ impl TypedTool for GetTime {
         current date or time. It returns no other time.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
-    type Input = Input;
+    type Input = GetTimeInput;
 
-    async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(&self, _context: &ToolContext, input: GetTimeInput) -> Result<Output, ToolError> {
         let now = Timestamp::now().in_tz(&input.timezone).map_err(|_| {
             ToolError::Invalid(format!(
                 "{:?} is not a time zone; use a name such as Europe/Oslo",
                 input.timezone
             ))
         })?;
-        Output::json(&Answer {
+        Output::json(&GetTimeOutput {
             timezone: input.timezone,
             time: now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
             weekday: now.strftime("%A").to_string(),

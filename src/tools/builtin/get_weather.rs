@@ -15,7 +15,7 @@ pub(super) struct GetWeather(pub(super) Arc<OpenMeteo>);
 /// A location and a temperature scale.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct GetWeatherInput {
     /// The name of a town, with its state or country if several towns have that name, such as `San
     /// Francisco, CA`.
     location: String,
@@ -31,9 +31,13 @@ impl TypedTool for GetWeather {
         depends on the weather. It has no forecasts and no past weather.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
-    type Input = Input;
+    type Input = GetWeatherInput;
 
-    async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        _context: &ToolContext,
+        input: GetWeatherInput,
+    ) -> Result<Output, ToolError> {
         let location = self.0.find_location(&input.location).await?;
         let now = self.0.now(&location, input.unit).await?;
         let (degrees, unit) = (now.temperature, input.unit.as_str());

@@ -18,7 +18,7 @@ pub(super) struct ListFiles;
 /// A folder to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct ListFilesInput {
     /// The folder's path, relative to the workspace.
     #[serde(default = "workspace_itself")]
     path: String,
@@ -35,9 +35,9 @@ impl TypedTool for ListFiles {
         list sub-folders and does not return file contents.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
-    type Input = Input;
+    type Input = ListFilesInput;
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(&self, context: &ToolContext, input: ListFilesInput) -> Result<Output, ToolError> {
         let workspace = context.workspace.clone();
         let entries = blocking(move || workspace.list(&input.path)).await?;
         Ok(lines(&entries).into())

@@ -23,7 +23,7 @@ pub(super) struct Ls(pub(super) FileOptions);
 /// A folder to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct LsInput {
     /// The folder's path, in the workspace; `.` is the workspace itself.
     path: String,
     /// Patterns of names to omit, such as `*.tmp` or `node_modules`.
@@ -39,15 +39,15 @@ impl TypedTool for Ls {
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = LsInput;
 
     /// Returns a longer deadline than that of the timing class, because disks may be slow.
     fn deadline(&self, _input: &RawValue) -> Duration {
         ToolTiming::Fast.deadline()
     }
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
-        let Input { path, ignore } = input;
+    async fn run(&self, context: &ToolContext, input: LsInput) -> Result<Output, ToolError> {
+        let LsInput { path, ignore } = input;
         let ignored = patterns(&ignore)?;
         let (workspace, given) = (context.workspace.clone(), path.clone());
         let mut entries = blocking(move || workspace.list(&given)).await?;

@@ -16,7 +16,7 @@ pub(super) struct MultiEdit(pub(super) FileOptions);
 /// Replacements in a file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::tools) struct Input {
+pub(in crate::tools) struct MultiEditInput {
     /// The file's path, in the workspace.
     pub(in crate::tools) file_path: String,
     /// The replacements, applied in order, each to the result of the previous one.
@@ -33,14 +33,18 @@ impl TypedTool for MultiEdit {
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Variable;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = MultiEditInput;
 
     fn fallback(&self) -> Option<Fallback> {
         Some(Fallback { simpler: edit::NAME, is_automatic: self.0.edit_fallback })
     }
 
-    async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
-        let Input { file_path, edits } = input;
+    async fn plan(
+        &self,
+        context: &ToolContext,
+        input: MultiEditInput,
+    ) -> Result<FileChange, ToolError> {
+        let MultiEditInput { file_path, edits } = input;
         edit::plan(context, &file_path, move |text| apply_all(text, &edits)).await
     }
 }

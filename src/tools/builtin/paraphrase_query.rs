@@ -19,13 +19,13 @@ pub(super) struct ParaphraseQuery;
 /// A search query to paraphrase.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct ParaphraseQueryInput {
     /// The search query.
     query: String,
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ParaphraseQueryOutput<'a> {
     query: &'a str,
     paraphrases: Vec<&'a str>,
 }
@@ -37,9 +37,13 @@ impl TypedTool for ParaphraseQuery {
         paraphrases. It does not search.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
-    type Input = Input;
+    type Input = ParaphraseQueryInput;
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        context: &ToolContext,
+        input: ParaphraseQueryInput,
+    ) -> Result<Output, ToolError> {
         let query = input.query.trim();
         if query.is_empty() {
             return Err(ToolError::Invalid("the query is empty".to_owned()));
@@ -54,7 +58,7 @@ impl TypedTool for ParaphraseQuery {
         if paraphrases.is_empty() {
             return Err(ToolError::Failed("the model returned no paraphrases".to_owned()));
         }
-        Output::json(&Answer { query, paraphrases })
+        Output::json(&ParaphraseQueryOutput { query, paraphrases })
     }
 }
 

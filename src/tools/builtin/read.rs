@@ -29,7 +29,7 @@ pub(super) struct Read(pub(super) FileOptions);
 /// A range of lines of a file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct ReadInput {
     /// The file's path, in the workspace.
     file_path: String,
     /// The maximum number of lines to read.
@@ -53,15 +53,15 @@ impl TypedTool for Read {
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = ReadInput;
 
     /// Returns a longer deadline than that of the timing class, because disks may be slow.
     fn deadline(&self, _input: &RawValue) -> Duration {
         ToolTiming::Fast.deadline()
     }
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
-        let Input { file_path, limit, offset } = input;
+    async fn run(&self, context: &ToolContext, input: ReadInput) -> Result<Output, ToolError> {
+        let ReadInput { file_path, limit, offset } = input;
         refuse_picture(&file_path)?;
         let part = Part { offset, limit };
         let (workspace, given) = (context.workspace.clone(), file_path.clone());

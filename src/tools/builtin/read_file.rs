@@ -20,7 +20,7 @@ pub(super) struct ReadFile;
 /// A range of lines of a file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct ReadFileInput {
     /// The file's path, relative to the workspace, such as `src/main.rs`.
     path: String,
     /// The number of lines to skip from the top.
@@ -43,9 +43,9 @@ impl TypedTool for ReadFile {
         list_files for that.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
-    type Input = Input;
+    type Input = ReadFileInput;
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(&self, context: &ToolContext, input: ReadFileInput) -> Result<Output, ToolError> {
         let workspace = context.workspace.clone();
         blocking(move || {
             let bytes = workspace.read(&input.path)?;

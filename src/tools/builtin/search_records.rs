@@ -71,7 +71,7 @@ pub(super) struct SearchRecords(pub(super) Arc<Records>);
 /// A search of records.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct SearchRecordsInput {
     /// Words that a record must contain, all of them, in any of its columns. Upper and lower case
     /// are equal.
     query: String,
@@ -86,7 +86,7 @@ fn ten() -> u8 {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct SearchRecordsOutput<'a> {
     records: Vec<&'a RawValue>,
     /// If set, more records match.
     more: bool,
@@ -99,9 +99,13 @@ impl TypedTool for SearchRecords {
         records. It changes nothing.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
-    type Input = Input;
+    type Input = SearchRecordsInput;
 
-    async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        _context: &ToolContext,
+        input: SearchRecordsInput,
+    ) -> Result<Output, ToolError> {
         let words: Vec<&str> = input.query.split_whitespace().collect();
         if words.is_empty() || words.len() > MAX_WORDS {
             return Err(ToolError::Invalid(format!("the query must have 1 to {MAX_WORDS} words")));
@@ -115,7 +119,7 @@ impl TypedTool for SearchRecords {
             tracing::error!(%error, "record was not valid JSON");
             ToolError::Failed("the records cannot be read".to_owned())
         })?;
-        Output::json(&Answer { records, more: found.more })
+        Output::json(&SearchRecordsOutput { records, more: found.more })
     }
 }
 

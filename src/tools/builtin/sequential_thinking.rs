@@ -12,7 +12,7 @@ pub(super) struct SequentialThinking;
 /// One thought of a chain.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct SequentialThinkingInput {
     /// The number of this thought in the chain, from 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
@@ -48,11 +48,15 @@ impl TypedTool for SequentialThinking {
         searches nothing and changes nothing.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
-    type Input = Input;
+    type Input = SequentialThinkingInput;
 
     /// Returns the state of the chain. The thought is not stored separately, because the call and
     /// its result are in the history.
-    async fn run(&self, _context: &ToolContext, mut input: Input) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        _context: &ToolContext,
+        mut input: SequentialThinkingInput,
+    ) -> Result<Output, ToolError> {
         if input.thought.trim().is_empty() {
             return Err(ToolError::Invalid("the thought is empty".to_owned()));
         }

@@ -13,7 +13,7 @@ pub(super) struct StartTask;
 /// The task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct StartTaskInput {
     /// A title of three to five words, for people who follow the work.
     #[schemars(length(min = 1, max = 200))]
     description: String,
@@ -36,10 +36,10 @@ impl TypedTool for StartTask {
     const CLASS: ToolClass = ToolClass::SubAgent;
     const TIMING: ToolTiming = ToolTiming::Variable;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = StartTaskInput;
 
-    fn task(input: Input) -> Option<Task> {
-        let Input { description, prompt, subagent_type: agent } = input;
+    fn task(input: StartTaskInput) -> Option<Task> {
+        let StartTaskInput { description, prompt, subagent_type: agent } = input;
         Some(Task { description, prompt, agent })
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct TodoWrite;
 /// The list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct TodoWriteInput {
     /// All items. The list replaces the previous one.
     todos: Vec<Todo>,
 }
@@ -33,9 +33,13 @@ impl TypedTool for TodoWrite {
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = TodoWriteInput;
 
-    async fn run(&self, _context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        _context: &ToolContext,
+        input: TodoWriteInput,
+    ) -> Result<Output, ToolError> {
         Ok(Output::from(MODIFIED.to_owned()).with(StateChange::Todos(input.todos)))
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct WebFetch(pub(super) Arc<Web>);
 /// A web page.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct WebFetchInput {
     /// The URL of the page, with `https://`, exactly as in the conversation.
     url: String,
     /// A question about the page. If present, the result is a short answer instead of the page.
@@ -39,20 +39,20 @@ impl TypedTool for WebFetch {
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = WebFetchInput;
 
-    fn visits(input: &Input) -> Option<&str> {
+    fn visits(input: &WebFetchInput) -> Option<&str> {
         Some(&input.url)
     }
 
     /// Returns a longer deadline if the call contains a question about the page.
     fn deadline(&self, input: &RawValue) -> Duration {
-        let input = serde_json::from_str::<Input>(input.get());
+        let input = serde_json::from_str::<WebFetchInput>(input.get());
         let is_asked = input.is_ok_and(|input| input.prompt.is_some());
         Self::TIMING.deadline() + if is_asked { reading::TIME } else { Duration::ZERO }
     }
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(&self, context: &ToolContext, input: WebFetchInput) -> Result<Output, ToolError> {
         let url = input.url.parse::<Url>().ok();
         let url = url.filter(|url| ["http", "https"].contains(&url.scheme())).ok_or_else(|| {
             ToolError::Invalid("url is not the URL of a web page, such as https://…".to_owned())

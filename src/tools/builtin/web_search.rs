@@ -13,7 +13,7 @@ use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 const RESULTS: usize = 10;
 
 #[derive(Serialize)]
-struct Answer {
+struct WebSearchOutput {
     results: Vec<SearchResult>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct WebSearch(pub(super) Arc<Search>);
 /// A query and a domain filter.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SearchInput {
+pub(super) struct WebSearchInput {
     /// The search words.
     query: String,
     /// Returns only results from these domains, such as `docs.rs`, and their subdomains.
@@ -43,14 +43,18 @@ impl TypedTool for WebSearch {
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = SearchInput;
+    type Input = WebSearchInput;
 
-    async fn run(&self, _context: &ToolContext, input: SearchInput) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        _context: &ToolContext,
+        input: WebSearchInput,
+    ) -> Result<Output, ToolError> {
         let domains = Domains::new(&input.allowed_domains, &input.blocked_domains)
             .map_err(|error| ToolError::Invalid(error.to_string()))?;
         let found = self.0.find(&input.query, &domains, RESULTS).await;
         let results = found.map_err(|error| error.of("Error calling tool (WebSearch): "))?;
-        Output::json(&Answer { results })
+        Output::json(&WebSearchOutput { results })
     }
 }
 
@@ -60,7 +64,7 @@ pub(super) struct PlainSearch(pub(super) Arc<Search>);
 /// A query and the number of results.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PlainInput {
+pub(super) struct PlainWebSearchInput {
     /// The search words.
     query: String,
     /// The maximum number of results to return.
@@ -80,12 +84,16 @@ impl TypedTool for PlainSearch {
         you are not certain of; do not use it for the content of the workspace.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
-    type Input = PlainInput;
+    type Input = PlainWebSearchInput;
 
-    async fn run(&self, _context: &ToolContext, input: PlainInput) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        _context: &ToolContext,
+        input: PlainWebSearchInput,
+    ) -> Result<Output, ToolError> {
         let most = usize::from(input.max_results);
         let found = self.0.find(&input.query, &Domains::default(), most).await;
         let results = found.map_err(|error| error.of("web_search: "))?;
-        Output::json(&Answer { results })
+        Output::json(&WebSearchOutput { results })
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Write;
 /// A file and its content.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::tools) struct Input {
+pub(in crate::tools) struct WriteInput {
     /// The file's path, in the workspace. Missing folders are created.
     pub(in crate::tools) file_path: String,
     /// The whole content of the file.
@@ -33,10 +33,14 @@ impl TypedTool for Write {
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Fast;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = WriteInput;
 
-    async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
-        let Input { file_path, content } = input;
+    async fn plan(
+        &self,
+        context: &ToolContext,
+        input: WriteInput,
+    ) -> Result<FileChange, ToolError> {
+        let WriteInput { file_path, content } = input;
         let current = Current::find_read(context, &file_path).await?;
         blocking(move || {
             let content = like(&current.file.text, &content);

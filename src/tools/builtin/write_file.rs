@@ -16,7 +16,7 @@ pub(super) struct WriteFile(pub(super) FileOptions);
 /// A file and its content.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct WriteFileInput {
     /// The file's path, relative to the workspace. Missing folders are created.
     path: String,
     /// The whole content of the file.
@@ -31,9 +31,13 @@ impl TypedTool for WriteFile {
         confirmation.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Fast;
-    type Input = Input;
+    type Input = WriteFileInput;
 
-    async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
+    async fn plan(
+        &self,
+        context: &ToolContext,
+        input: WriteFileInput,
+    ) -> Result<FileChange, ToolError> {
         let workspace = context.workspace.clone();
         let change = blocking(move || {
             workspace.check_writable(&input.path)?;

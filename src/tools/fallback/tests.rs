@@ -10,7 +10,7 @@ use super::*;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
 use crate::tools::workspace::Workspace;
-use crate::tools::{Answer, Tool, Typed, TypedTool, builtin};
+use crate::tools::{CallOutcome, Tool, Typed, TypedTool, builtin};
 
 /// An Edit tool that always exceeds its deadline.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl TypedTool for Late {
     const DESCRIPTION: &'static str = "Does not come to an end.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Fast;
-    type Input = edit::Input;
+    type Input = edit::EditInput;
 
     fn deadline(&self, _input: &RawValue) -> Duration {
         self.0
@@ -31,7 +31,7 @@ impl TypedTool for Late {
         Some(Fallback { simpler: write::NAME, is_automatic: true })
     }
 
-    async fn plan(&self, _: &ToolContext, _: edit::Input) -> Result<FileChange, ToolError> {
+    async fn plan(&self, _: &ToolContext, _: edit::EditInput) -> Result<FileChange, ToolError> {
         futures::future::pending().await
     }
 }
@@ -58,14 +58,14 @@ fn fixture(file: &[u8], deadline: Duration) -> Fixture {
 }
 
 /// Returns the result of the Edit and the content of the file afterwards.
-async fn edited(file: &[u8]) -> (Answer, Vec<u8>) {
+async fn edited(file: &[u8]) -> (CallOutcome, Vec<u8>) {
     let Fixture { folder, context, registry, input } = fixture(file, Duration::from_secs(2));
     let answer = registry.call(&context, edit::NAME, &input).await;
     (answer, fs::read(folder.path().join("a")).unwrap())
 }
 
-fn error(text: &str, error_type: Option<ToolErrorType>) -> Answer {
-    Answer {
+fn error(text: &str, error_type: Option<ToolErrorType>) -> CallOutcome {
+    CallOutcome {
         text: text.to_owned(),
         is_error: true,
         error_type,

@@ -18,7 +18,7 @@ use crate::domain::ids::SessionId;
 use crate::domain::permission::Permission;
 use crate::domain::tool::{ToolCall, ToolClass};
 use crate::tools::mcp::{ServerCallFailure, ToolServers};
-use crate::tools::{Answer, ErrorStyle, ToolError};
+use crate::tools::{CallOutcome, ErrorStyle, ToolError};
 
 /// Maximum size of a response, in bytes.
 const MAX_RESPONSE: usize = 64 * 1024;
@@ -225,8 +225,8 @@ fn go_duration(duration: Duration) -> String {
 }
 
 /// Returns the result of a call whose evaluation failed. The text has the same form for all tools.
-pub fn refusal(error: &ToolError) -> Answer {
-    Answer {
+pub fn refusal(error: &ToolError) -> CallOutcome {
+    CallOutcome {
         text: ErrorStyle::Wrapped.format(&error.to_string()),
         is_error: true,
         error_type: error.error_type(),

@@ -14,7 +14,7 @@ use crate::tools::{FileChange, Output, ToolContext, ToolError, change};
 
 /// The result of a call, as the model receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct CallOutcome {
     /// The text for the model.
     pub text: String,
     /// `true` if the call failed.
@@ -32,7 +32,7 @@ pub struct Answer {
 impl Registry {
     /// Executes a call. Every error is a result for the model: an unknown tool, an invalid
     /// input, a failure, a panic or a timeout.
-    pub async fn call(&self, context: &ToolContext, name: &str, input: &RawValue) -> Answer {
+    pub async fn call(&self, context: &ToolContext, name: &str, input: &RawValue) -> CallOutcome {
         let Some(entry) = self.entry(name) else { return self.unavailable(name) };
         if entry.tool.class() == ToolClass::Checkable {
             return match self.plan(context, name, input).await {
@@ -55,7 +55,7 @@ impl Registry {
         context: &ToolContext,
         name: &str,
         input: &RawValue,
-    ) -> Result<Task, Answer> {
+    ) -> Result<Task, CallOutcome> {
         let entry = self.entry(name).ok_or_else(|| self.unavailable(name))?;
         let none = || ToolError::Failed(format!("{name} starts no sub-agent"));
         let task = entry.check(input).and_then(|()| entry.tool.task(input).ok_or_else(none));
@@ -72,7 +72,7 @@ impl Registry {
         context: &ToolContext,
         name: &str,
         report: Result<String, String>,
-    ) -> Answer {
+    ) -> CallOutcome {
         let Some(entry) = self.entry(name) else { return self.unavailable(name) };
         entry.answer(context, report.map(Output::from).map_err(ToolError::Failed)).await
     }
@@ -83,7 +83,7 @@ impl Registry {
         context: &ToolContext,
         name: &str,
         input: &RawValue,
-    ) -> Result<FileChange, Answer> {
+    ) -> Result<FileChange, CallOutcome> {
         let entry = self.entry(name).ok_or_else(|| self.unavailable(name))?;
         let planned = match entry.plan(context, input).await {
             Err(ToolError::Timeout(text)) => {
@@ -113,7 +113,12 @@ impl Registry {
     }
 
     /// Applies a planned change.
-    pub async fn apply(&self, context: &ToolContext, name: &str, change: FileChange) -> Answer {
+    pub async fn apply(
+        &self,
+        context: &ToolContext,
+        name: &str,
+        change: FileChange,
+    ) -> CallOutcome {
         let Some(entry) = self.entry(name) else { return self.unavailable(name) };
         let expected = self.expected_change(name, &change);
         let made = entry

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::timeout;
 
-use super::{Answer, BadTool};
+use super::{BadTool, CallOutcome};
 use crate::tools::results::presentable;
 use crate::tools::schema_cost::is_bounded;
 use crate::tools::{FileChange, Output, Tool, ToolContext, ToolError, check_definition};
@@ -107,9 +107,9 @@ impl RegisteredTool {
         &self,
         context: &ToolContext,
         result: Result<Output, ToolError>,
-    ) -> Answer {
+    ) -> CallOutcome {
         match result {
-            Ok(Output { text, state_changes, sources }) => Answer {
+            Ok(Output { text, state_changes, sources }) => CallOutcome {
                 text: presentable(context, text).await,
                 is_error: false,
                 error_type: None,
@@ -117,7 +117,7 @@ impl RegisteredTool {
                 sources,
                 sandbox: self.tool.sandbox(),
             },
-            Err(error) => Answer {
+            Err(error) => CallOutcome {
                 text: self
                     .tool
                     .error_style()

@@ -19,7 +19,7 @@ use entry::RegisteredTool;
 use list::List;
 use served::Served;
 
-pub use call::{Answer, unknown_tool};
+pub use call::{CallOutcome, unknown_tool};
 pub use catalogue::CatalogEntry;
 pub use frozen::ServerDifference;
 pub use served::ListChanges;

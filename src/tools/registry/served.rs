@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::entry::RegisteredTool;
 use super::list::List;
-use super::{Answer, BadTool, Registry};
+use super::{BadTool, CallOutcome, Registry};
 use crate::tools::mcp::prefix;
 use crate::tools::{ErrorStyle, Tool};
 
@@ -112,10 +112,17 @@ impl Registry {
     }
 
     /// Returns the result of a call of a tool that is not available.
-    pub(super) fn unavailable(&self, name: &str) -> Answer {
+    pub(super) fn unavailable(&self, name: &str) -> CallOutcome {
         let text = self.unavailable_reason(name).unwrap_or_else(|| super::unknown_tool(name));
         let (state_changes, sources) = (Vec::new(), Vec::new());
-        Answer { text, is_error: true, error_type: None, state_changes, sources, sandbox: None }
+        CallOutcome {
+            text,
+            is_error: true,
+            error_type: None,
+            state_changes,
+            sources,
+            sandbox: None,
+        }
     }
 }
 

@@ -51,23 +51,23 @@ fn registry() -> Registry {
     Registry::new(tools).unwrap()
 }
 
-async fn call(name: &str, input: Value) -> Answer {
+async fn call(name: &str, input: Value) -> CallOutcome {
     let folder = TempDir::new().unwrap();
     let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
     registry().call(&context, name, &to_raw_value(&input).unwrap()).await
 }
 
-fn error(text: &str) -> Answer {
-    Answer { is_error: true, ..success(text) }
+fn error(text: &str) -> CallOutcome {
+    CallOutcome { is_error: true, ..success(text) }
 }
 
-fn error_of(error_type: ToolErrorType, text: &str) -> Answer {
-    Answer { error_type: Some(error_type), ..error(text) }
+fn error_of(error_type: ToolErrorType, text: &str) -> CallOutcome {
+    CallOutcome { error_type: Some(error_type), ..error(text) }
 }
 
-fn success(text: &str) -> Answer {
+fn success(text: &str) -> CallOutcome {
     let text = text.to_owned();
-    Answer {
+    CallOutcome {
         text,
         is_error: false,
         error_type: None,

@@ -9,7 +9,7 @@ use super::start::Start;
 use crate::domain::ids::RunId;
 use crate::domain::sub_agent::{SubAgent, Task};
 use crate::domain::tool::{CallState, INTERRUPTED, ToolCall};
-use crate::tools::Answer;
+use crate::tools::CallOutcome;
 use crate::worker::run::stop_cause::StopCause;
 use crate::worker::tool_round::ledger::{ended_call, record_results};
 use crate::worker::tool_round::plan::{EndedCall, ToolRound};
@@ -70,7 +70,7 @@ impl SubAgents<'_, '_> {
     }
 
     /// The task of a call and the sub-agent that it names.
-    async fn task(&self, call: &ToolCall) -> Result<(Task, SubAgent), Answer> {
+    async fn task(&self, call: &ToolCall) -> Result<(Task, SubAgent), CallOutcome> {
         let context = self.context.of_call(&call.tool_use_id);
         let tools = &self.state.run.services.tools;
         let task = tools.task(&context, &call.name, &call.input).await?;

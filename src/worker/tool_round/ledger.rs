@@ -8,7 +8,7 @@ use crate::faults::{self, Bug};
 use crate::store::step::{CallRecord, ChangeRecord, StepCommit};
 use crate::store::tool_calls::{LedgerRow, list_final};
 use crate::tools::workspace::hash;
-use crate::tools::{Answer, FileChange};
+use crate::tools::{CallOutcome, FileChange};
 use crate::worker::run::state::RunState;
 use crate::worker::run::step_writer::StepWriter;
 use crate::worker::run::stop_cause::StopCause;
@@ -80,11 +80,11 @@ pub(in crate::worker) async fn record_results(
 pub(in crate::worker) fn ended_call(
     position: usize,
     call: &ToolCall,
-    answer: Answer,
+    answer: CallOutcome,
     started: Instant,
 ) -> EndedCall {
     let state = if answer.is_error { CallState::Failed } else { CallState::Done };
-    let Answer { text, error_type, state_changes, sources, sandbox, .. } = answer;
+    let CallOutcome { text, error_type, state_changes, sources, sandbox, .. } = answer;
     let result = CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };
     let duration_ms = millis_since(started);
     let ended = EndedCall::not_executed(position, result);

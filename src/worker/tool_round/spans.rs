@@ -3,7 +3,7 @@
 use crate::domain::tool::ToolCall;
 use crate::domain::trace::Trace;
 use crate::spans::{Kind, Open, Spans};
-use crate::tools::Answer;
+use crate::tools::CallOutcome;
 use crate::worker::run::context::RunContext;
 
 /// Begins the spans of tool calls.
@@ -40,7 +40,7 @@ fn name_of(name: &str) -> &str {
 }
 
 /// Ends the span of a tool call.
-pub(super) fn end_call(span: Option<Open>, answer: &Answer) {
+pub(super) fn end_call(span: Option<Open>, answer: &CallOutcome) {
     let Some(mut span) = span else { return };
     if answer.is_error {
         span.fail(answer.error_type.map_or("tool_error", |kind| kind.as_str()));

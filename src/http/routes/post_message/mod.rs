@@ -1,7 +1,7 @@
 //! Posting a message, which starts a run: the response is the run, a stream, or the settled run.
 
-mod answer;
 mod body;
+mod response;
 
 use axum::Extension;
 use axum::extract::State;
@@ -27,8 +27,8 @@ use crate::service::Error;
 use crate::service::messages::{MessageInput, PostMessage, post_message};
 use crate::service::offload::offload;
 use crate::service::session_settings::check_mode;
-use answer::{Answer, accepted};
 use body::CreateMessage;
+use response::{PostResponse, accepted};
 
 /// Posts a message, which starts a run or is queued behind the live run of the session.
 ///
@@ -131,7 +131,7 @@ pub(in crate::http) async fn create_message(
     let posted = Box::pin(in_time(post_message(&api.service, &request))).await?;
     drop((request, room));
     faults::point(Point::BeforeReply).await;
-    let answer = Answer { api: &api, tenant: caller.tenant, headers: &headers };
+    let answer = PostResponse { api: &api, tenant: caller.tenant, headers: &headers };
     match delivery {
         Delivery::Stream(form, permit) => answer.stream(&posted, subscription, form, permit).await,
         Delivery::Wait(seconds, _permit) => answer.wait(posted, subscription, seconds).await,

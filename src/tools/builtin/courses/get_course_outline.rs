@@ -14,7 +14,7 @@ pub(in crate::tools::builtin) struct GetCourseOutline;
 /// A course.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::tools::builtin) struct Input {
+pub(in crate::tools::builtin) struct GetCourseOutlineInput {
     /// The name of the course or a part of it, such as "MCP". Typing errors are tolerated.
     course_name: String,
 }
@@ -27,9 +27,13 @@ impl TypedTool for GetCourseOutline {
         the content of the lessons.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
-    type Input = Input;
+    type Input = GetCourseOutlineInput;
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        context: &ToolContext,
+        input: GetCourseOutlineInput,
+    ) -> Result<Output, ToolError> {
         let name = checked("name of the course", &input.course_name)?;
         let found = run_lookup(context, async |conn, owner| {
             let course = find_course(conn, owner, name).await?;

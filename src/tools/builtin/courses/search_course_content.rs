@@ -18,7 +18,7 @@ pub(in crate::tools::builtin) struct SearchCourseContent;
 /// A search in the content of courses.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::tools::builtin) struct Input {
+pub(in crate::tools::builtin) struct SearchCourseContentInput {
     /// The important words of the question, in any of their English forms.
     query: String,
     /// Searches only this course. A part of its name is sufficient, such as "MCP". Typing errors
@@ -31,7 +31,7 @@ pub(in crate::tools::builtin) struct Input {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct SearchCourseContentOutput<'a> {
     passages: Vec<Passage<'a>>,
 }
 
@@ -53,9 +53,13 @@ impl TypedTool for SearchCourseContent {
         matches: try other words. It does not list lessons; use get_course_outline for that.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
-    type Input = Input;
+    type Input = SearchCourseContentInput;
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(
+        &self,
+        context: &ToolContext,
+        input: SearchCourseContentInput,
+    ) -> Result<Output, ToolError> {
         let query = checked("query", &input.query)?;
         let name = input.course_name.as_deref();
         let name = name.map(|name| checked("name of the course", name)).transpose()?;
@@ -71,7 +75,7 @@ impl TypedTool for SearchCourseContent {
         let found = found.await?;
         let passages = found.iter().map(passage).collect();
         let sources = each_once(found.iter().map(source_of));
-        Ok(Output::json(&Answer { passages })?.resting_on(sources))
+        Ok(Output::json(&SearchCourseContentOutput { passages })?.resting_on(sources))
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Glob;
 /// A pattern for file names.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct GlobInput {
     /// The pattern, such as `**/*.rs` or `src/*.{js,ts}`. Without a slash it matches file names in
     /// all folders.
     pattern: String,
@@ -46,9 +46,9 @@ impl TypedTool for Glob {
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = GlobInput;
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(&self, context: &ToolContext, input: GlobInput) -> Result<Output, ToolError> {
         let workspace = context.workspace.clone();
         let (watch, _guard) = Watch::of(&context.stop);
         blocking(move || Ok(text(find(&workspace, &input, &watch)?).into())).await
@@ -65,7 +65,7 @@ pub(super) struct Fit {
 /// Finds all matching files.
 pub(super) fn find(
     workspace: &Workspace,
-    input: &Input,
+    input: &GlobInput,
     watch: &Watch,
 ) -> Result<Vec<Fit>, ToolError> {
     let origin = SearchOrigin::new(workspace, &input.path)?;

@@ -10,7 +10,7 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 
 use super::search::MAX_TEXT;
-use super::{Input, Mode};
+use super::{GrepInput, Mode};
 
 /// The maximum number of bytes shown of a line.
 const MAX_LINE: usize = 500;
@@ -30,7 +30,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn of(input: &Input) -> Self {
+    pub(super) fn of(input: &GrepInput) -> Self {
         let is_content = input.output_mode == Mode::Content;
         let around = |lines: usize| {
             if is_content { lines.max(input.around).min(MAX_CONTEXT) } else { 0 }

@@ -17,7 +17,7 @@ pub(super) struct Grep;
 /// A search in file contents.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct GrepInput {
     /// A regular expression in Rust's syntax, such as `fn \w+\(`. A literal brace is written `\{`.
     pattern: String,
     /// The file or folder to search, relative to the workspace.
@@ -88,9 +88,9 @@ impl TypedTool for Grep {
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = GrepInput;
 
-    async fn run(&self, context: &ToolContext, input: Input) -> Result<Output, ToolError> {
+    async fn run(&self, context: &ToolContext, input: GrepInput) -> Result<Output, ToolError> {
         let workspace = context.workspace.clone();
         let (watch, _guard) = Watch::of(&context.stop);
         blocking(move || Ok(search::search(&workspace, &input, &watch)?.into())).await

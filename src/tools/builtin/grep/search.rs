@@ -12,7 +12,7 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, MmapChoice, SearcherBuilder};
 
 use super::lines::{Hit, Listing, Shape};
-use super::{Input, Mode};
+use super::{GrepInput, Mode};
 use crate::tools::ToolError;
 use crate::tools::search::{Filter, SearchOrigin, THREADS, Watch, walk};
 use crate::tools::workspace::{Workspace, open_regular};
@@ -32,7 +32,7 @@ const MAX_HEAP: usize = 32 * 1024 * 1024;
 /// Searches, and formats the result.
 pub(super) fn search(
     workspace: &Workspace,
-    input: &Input,
+    input: &GrepInput,
     watch: &Watch,
 ) -> Result<String, ToolError> {
     let mut result = ResultText::new(input);
@@ -43,7 +43,7 @@ pub(super) fn search(
 /// Searches files in the order of their paths until `take` returns false.
 pub(super) fn find(
     workspace: &Workspace,
-    input: &Input,
+    input: &GrepInput,
     watch: &Watch,
     mut take: impl FnMut(Hit) -> bool,
 ) -> Result<(), ToolError> {
@@ -78,7 +78,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(input: &Input) -> Result<Self, ToolError> {
+    fn new(input: &GrepInput) -> Result<Self, ToolError> {
         let matcher = RegexMatcherBuilder::new()
             .multi_line(true)
             .case_insensitive(input.ignore_case)
@@ -175,7 +175,7 @@ struct ResultText {
 }
 
 impl ResultText {
-    fn new(input: &Input) -> Self {
+    fn new(input: &GrepInput) -> Self {
         let shape = Shape::of(input);
         Self {
             text: String::new(),

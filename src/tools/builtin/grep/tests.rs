@@ -16,7 +16,7 @@ use crate::tools::workspace::Workspace;
 /// Returns all result lines of a search without limits.
 pub(in crate::tools::builtin) fn every_line(
     workspace: &Workspace,
-    input: &Input,
+    input: &GrepInput,
     watch: &Watch,
 ) -> Result<Vec<String>, ToolError> {
     let mut all = Vec::new();

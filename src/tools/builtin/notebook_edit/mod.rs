@@ -21,7 +21,7 @@ pub(super) struct NotebookEdit;
 /// A change of one cell.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Input {
+pub(super) struct NotebookEditInput {
     /// The notebook's path, in the workspace.
     notebook_path: String,
     /// The ID of the cell, as Read shows it. A new cell is inserted after it, or at the top if it
@@ -65,9 +65,13 @@ impl TypedTool for NotebookEdit {
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Fast;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
-    type Input = Input;
+    type Input = NotebookEditInput;
 
-    async fn plan(&self, context: &ToolContext, input: Input) -> Result<FileChange, ToolError> {
+    async fn plan(
+        &self,
+        context: &ToolContext,
+        input: NotebookEditInput,
+    ) -> Result<FileChange, ToolError> {
         let path = input.notebook_path.as_str();
         if !is_notebook(path) {
             let text =
@@ -95,8 +99,12 @@ pub(super) fn is_notebook(path: &str) -> bool {
 }
 
 /// Applies the edit. Returns the new text and the result for the model.
-fn edited(text: &str, input: &Input, call: &str) -> Result<(String, String), ToolError> {
-    let Input { cell_id, new_source: source, cell_type, edit_mode, .. } = input;
+fn edited(
+    text: &str,
+    input: &NotebookEditInput,
+    call: &str,
+) -> Result<(String, String), ToolError> {
+    let NotebookEditInput { cell_id, new_source: source, cell_type, edit_mode, .. } = input;
     let invalid = |text: &str| ToolError::Invalid(text.to_owned());
     let notebook = Notebook::read(text)
         .map_err(|cause| ToolError::Failed(format!("the file is not a notebook: {cause}")))?;

@@ -85,13 +85,13 @@ impl OpenMeteo {
     /// Finds a location by its name.
     pub(super) async fn find_location(&self, name: &str) -> Result<Location, ToolError> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct GeocodingResponse {
             /// Absent if there are no results.
             #[serde(default)]
             results: Vec<Location>,
         }
         let query = [("name", location::first_part(name)), ("count", "20"), ("language", "en")];
-        let answer: Answer = self.get(&self.geocoding, &query).await?;
+        let answer: GeocodingResponse = self.get(&self.geocoding, &query).await?;
         location::choose(name, answer.results)
             .ok_or_else(|| ToolError::Failed(format!("no location named {name:?} is known")))
     }
@@ -99,7 +99,7 @@ impl OpenMeteo {
     /// Requests the current weather at a location.
     pub(super) async fn now(&self, location: &Location, unit: Unit) -> Result<Now, ToolError> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct ForecastResponse {
             current: Now,
         }
         let (latitude, longitude) = (location.latitude.to_string(), location.longitude.to_string());
@@ -109,7 +109,7 @@ impl OpenMeteo {
             ("current", "temperature_2m,weather_code"),
             ("temperature_unit", unit.as_str()),
         ];
-        let answer: Answer = self.get(&self.forecast, &query).await?;
+        let answer: ForecastResponse = self.get(&self.forecast, &query).await?;
         Ok(answer.current)
     }
 

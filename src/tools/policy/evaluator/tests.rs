@@ -124,7 +124,7 @@ async fn a_missing_response_is_a_timeout() {
     let error = ask(&evaluator, "MultiEdit").await.unwrap_err();
     assert_eq!(
         refusal(&error),
-        Answer {
+        CallOutcome {
             text: "<tool_use_error>Error calling tool (MultiEdit): MCP error -32603: failed to \
                    evaluate permission: request timed out after 50ms</tool_use_error>"
                 .to_owned(),

@@ -14,7 +14,7 @@ pub(super) const PATH: [&str; 4] = ["res", "v1", "web", "search"];
 const COUNT: &str = "20";
 
 #[derive(Deserialize)]
-struct Answer {
+struct BraveResponse {
     /// Absent if there are no results.
     #[serde(default)]
     web: Web,
@@ -50,7 +50,7 @@ pub(super) fn request_url(url: &Url, query: &str) -> Url {
 }
 
 pub(super) fn results(answer: &[u8]) -> serde_json::Result<Vec<SearchResult>> {
-    let Answer { web } = serde_json::from_slice(answer)?;
+    let BraveResponse { web } = serde_json::from_slice(answer)?;
     let found = |page: Page| {
         SearchResult::new(&plain_text(&page.title), page.url, &plain_text(&page.description))
     };

@@ -9,7 +9,7 @@ use super::SearchResult;
 pub(super) const PATH: [&str; 1] = ["search"];
 
 #[derive(Deserialize)]
-struct Answer {
+struct SearxngResponse {
     results: Vec<Page>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn request_url(url: &Url, query: &str) -> Url {
 }
 
 pub(super) fn results(answer: &[u8]) -> serde_json::Result<Vec<SearchResult>> {
-    let Answer { results } = serde_json::from_slice(answer)?;
+    let SearxngResponse { results } = serde_json::from_slice(answer)?;
     let found = |page: Page| {
         let (title, snippet) = (page.title.unwrap_or_default(), page.content.unwrap_or_default());
         SearchResult::new(&title, page.url, &snippet)

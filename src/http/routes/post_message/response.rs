@@ -29,13 +29,13 @@ use crate::service::messages::PostedRun;
 const POLL_EVERY: Duration = Duration::from_secs(5);
 
 /// The request to which the response belongs.
-pub(super) struct Answer<'a> {
+pub(super) struct PostResponse<'a> {
     pub(super) api: &'a Api,
     pub(super) tenant: TenantId,
     pub(super) headers: &'a HeaderMap,
 }
 
-impl Answer<'_> {
+impl PostResponse<'_> {
     /// Streams the run. The stream of a repeated request begins after the last event that the client
     /// has seen.
     pub(super) async fn stream(
