@@ -23,7 +23,7 @@ use crate::domain::model::Models;
 use crate::http::{DatabaseProbe, Health};
 use crate::metrics::Metrics;
 use crate::model::Model;
-use crate::model::catalogue::keep_current;
+use crate::model::catalog::refresh_periodically;
 use crate::outbound::{AllowedHosts, Outbound};
 use crate::spans::{self, Export};
 use crate::tools::builtin::bash::Bash;
@@ -61,7 +61,7 @@ pub struct Application {
     pools: Pools,
     simulator: Option<Running>,
     /// Which server is to be asked what its models accept, and who wants to know.
-    catalogue: Option<(Model, Arc<Models>)>,
+    catalog: Option<(Model, Arc<Models>)>,
     private_postgres: Option<PrivatePostgres>,
     draining: CancellationToken,
     traces: Option<Export>,
@@ -78,11 +78,11 @@ impl Application {
         let draining = CancellationToken::new();
         let (metrics, traces) = open_traces(config.traces.as_ref(), &tool_servers)?;
 
-        let (mut worker, mut simulator, mut catalogue, mut sender) = (None, None, None, None);
+        let (mut worker, mut simulator, mut catalog, mut sender) = (None, None, None, None);
         if let Some(work) = config.work {
             let (model, running) = open_model(work.model, work.model_idle_timeout).await?;
             simulator = running;
-            catalogue = models_to_refresh(&config.listen).map(|models| (model.clone(), models));
+            catalog = models_to_refresh(&config.listen).map(|models| (model.clone(), models));
             let new = Worker::new(WorkerParts {
                 pool: pools.worker.clone(),
                 heartbeat_pool: pools.heartbeat.clone(),
@@ -123,7 +123,7 @@ impl Application {
             bus,
             pools,
             simulator,
-            catalogue,
+            catalog,
             private_postgres,
             draining,
             traces,
@@ -161,8 +161,8 @@ impl Application {
             .map(|private_postgres| tasks.spawn(private_postgres.supervise(unlink.clone())));
         let linked =
             tasks.spawn(link(Arc::clone(&self.bus), self.pools.bus.clone(), unlink.clone()));
-        if let Some((model, models)) = self.catalogue {
-            tasks.spawn(keep_current(model, models, self.draining.clone()));
+        if let Some((model, models)) = self.catalog {
+            tasks.spawn(refresh_periodically(model, models, self.draining.clone()));
         }
         let flush = CancellationToken::new();
         let traces = self.traces.map(|export| tasks.spawn(export.run(flush.clone())));

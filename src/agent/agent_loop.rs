@@ -5,7 +5,7 @@ use crate::domain::message::{BadContent, Message, Role, View};
 use crate::domain::price::Price;
 use crate::domain::stop_reason::{ModelStop, Refusal, StopReason};
 use crate::domain::tool::ToolCall;
-use crate::domain::usage::{Spent, Usage};
+use crate::domain::usage::{Spending, Usage};
 
 /// Maximum number of times that a paused turn of a run is resumed.
 const MAX_PAUSES: u32 = 10;
@@ -148,7 +148,7 @@ impl AgentLoop {
     }
 
     /// Counts sampling requests of tools, which no message shows.
-    pub fn spend_besides(&mut self, usage: Usage) {
+    pub fn add_sampling_usage(&mut self, usage: Usage) {
         self.spend(usage);
         if matches!(self.step, Step::CallModel { .. }) {
             self.ask();
@@ -156,7 +156,7 @@ impl AgentLoop {
     }
 
     /// Counts the usage of sub-agents. It is part of the limits of the run, at prices of its own.
-    pub fn spend_for_others(&mut self, spent: &Spent) {
+    pub fn add_sub_agent_usage(&mut self, spent: &Spending) {
         self.spent += spent.usage;
         self.cost = self.cost.saturating_add(spent.cost.unwrap_or(0));
         if matches!(self.step, Step::CallModel { .. }) {
@@ -165,13 +165,13 @@ impl AgentLoop {
     }
 
     /// The tokens and the micro-dollars that remain before a limit; none where there is no limit.
-    pub fn left(&self) -> (Option<i64>, Option<i64>) {
+    pub fn remaining(&self) -> (Option<i64>, Option<i64>) {
         let tokens = self.bounds.tokens.map(|tokens| tokens - self.spent.total());
         (tokens, self.bounds.cost.map(|(limit, _)| limit - self.cost))
     }
 
     /// True if another request may follow one with this usage.
-    pub fn affords_more_after(&self, usage: Usage) -> bool {
+    pub fn allows_request_after(&self, usage: Usage) -> bool {
         let mut then = self.clone();
         then.spend(usage);
         !self.is_final() && then.bounds.limit_of(&then.spent, then.cost).is_none()

@@ -35,7 +35,7 @@ pub struct ReplyMode {
 /// Kept blocks are never changed. Left out are blank texts (the model emits them and then refuses
 /// them), calls that will not be answered (of a truncated reply, or of a reply that must not contain
 /// calls), and all blocks of a refused draft.
-pub fn keep(
+pub fn kept_blocks(
     content: &Content,
     stop: &ModelStop,
     mode: ReplyMode,
@@ -167,7 +167,7 @@ mod tests {
     fn kept(blocks: &[&str], stop: &str, is_final: bool) -> Option<String> {
         let content = Content::parse(format!("[{}]", blocks.join(", "))).unwrap();
         let mode = ReplyMode { is_final, may_pause: true };
-        keep(&content, &ModelStop::from(stop), mode)
+        kept_blocks(&content, &ModelStop::from(stop), mode)
             .unwrap()
             .map(|content| content.as_str().to_owned())
     }
@@ -252,7 +252,7 @@ mod tests {
     fn an_open_server_call_of_a_pause_that_is_not_resumed_is_left_out() {
         let content = Content::parse(format!("[{TEXT}, {SERVER_CALL}]")).unwrap();
         let mode = ReplyMode { is_final: false, may_pause: false };
-        let kept = keep(&content, &ModelStop::PauseTurn, mode).unwrap().unwrap();
+        let kept = kept_blocks(&content, &ModelStop::PauseTurn, mode).unwrap().unwrap();
         assert_eq!(kept.as_str(), format!("[{TEXT}]"));
     }
 
@@ -271,7 +271,7 @@ mod tests {
     fn a_repeated_call_id_is_refused() {
         let content = Content::parse(format!("[{CALL},{CALL}]")).unwrap();
         assert!(matches!(
-            keep(&content, &ModelStop::ToolUse, ReplyMode { is_final: false, may_pause: true }),
+            kept_blocks(&content, &ModelStop::ToolUse, ReplyMode { is_final: false, may_pause: true }),
             Err(BadReply::RepeatedToolUseId(id)) if id == "toolu_1"
         ));
     }

@@ -50,9 +50,9 @@ fn is_one_of(block: &RawValue, kinds: &[&str]) -> bool {
 }
 
 /// The JSON of the block at this place of a message, if a text can replace it.
-pub fn replaceable(content: &str, place: BlockPosition) -> Option<&str> {
-    let mut block = *items(content).get(place.block)?;
-    if let Some(part) = place.part {
+pub fn replaceable_block(content: &str, position: BlockPosition) -> Option<&str> {
+    let mut block = *items(content).get(position.block)?;
+    if let Some(part) = position.part {
         block = *parts(block).get(part)?;
     }
     is_one_of(block, &REPLACEABLE).then(|| block.get())
@@ -60,7 +60,7 @@ pub fn replaceable(content: &str, place: BlockPosition) -> Option<&str> {
 
 /// The changes that replace a block wherever it occurs in a stored message: a block that the model
 /// cannot read in one place cannot be read in another.
-pub fn replacing(seq: i32, content: &str, unreadable: &str) -> Vec<SentHistoryChange> {
+pub fn changes_that_replace(seq: i32, content: &str, unreadable: &str) -> Vec<SentHistoryChange> {
     if !content.contains(unreadable) {
         return Vec::new();
     }
@@ -78,7 +78,7 @@ pub fn replacing(seq: i32, content: &str, unreadable: &str) -> Vec<SentHistoryCh
 }
 
 /// The content of a stored message with these changes; none if they do not apply to it.
-pub fn changed(seq: i32, content: &str, changes: &[SentHistoryChange]) -> Option<String> {
+pub fn apply_changes(seq: i32, content: &str, changes: &[SentHistoryChange]) -> Option<String> {
     let drops_thinking = changes.iter().any(
         |change| matches!(change, SentHistoryChange::ThinkingDropped { up_to } if seq <= *up_to),
     );
@@ -139,17 +139,18 @@ mod tests {
     #[test]
     fn a_block_is_replaced_by_a_text_wherever_it_occurs() {
         let content = format!("[{IMAGE},{TEXT},{}]", result(&format!("{TEXT},{IMAGE}")));
-        let changes = replacing(4, &content, IMAGE);
+        let changes = changes_that_replace(4, &content, IMAGE);
         assert_eq!(changes, [replaced(4, 0, None), replaced(4, 2, Some(1))]);
         let expected = format!("[{UNREADABLE},{TEXT},{}]", result(&format!("{TEXT},{UNREADABLE}")));
-        assert_eq!(changed(4, &content, &changes), Some(expected));
-        assert_eq!(changed(5, &content, &changes), None);
+        assert_eq!(apply_changes(4, &content, &changes), Some(expected));
+        assert_eq!(apply_changes(5, &content, &changes), None);
     }
 
     #[test]
     fn only_content_of_users_and_tools_can_be_replaced() {
         let content = format!("[{TEXT},{IMAGE},{}]", result(IMAGE));
-        let at = |block, part| replaceable(&content, BlockPosition { message: 0, block, part });
+        let at =
+            |block, part| replaceable_block(&content, BlockPosition { message: 0, block, part });
         assert_eq!(at(0, None), None);
         assert_eq!(at(1, None), Some(IMAGE));
         assert_eq!(at(2, None), None);
@@ -162,8 +163,8 @@ mod tests {
         let content = format!("[{THINKING},{TEXT},{REDACTED},{IMAGE}]");
         let changes = [SentHistoryChange::ThinkingDropped { up_to: 2 }, replaced(2, 3, None)];
         let without = format!("[{TEXT},{UNREADABLE}]");
-        assert_eq!(changed(2, &content, &changes), Some(without));
-        assert_eq!(changed(1, &content, &changes), Some(format!("[{TEXT},{IMAGE}]")));
-        assert_eq!(changed(3, &content, &changes), None);
+        assert_eq!(apply_changes(2, &content, &changes), Some(without));
+        assert_eq!(apply_changes(1, &content, &changes), Some(format!("[{TEXT},{IMAGE}]")));
+        assert_eq!(apply_changes(3, &content, &changes), None);
     }
 }

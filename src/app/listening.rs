@@ -134,7 +134,7 @@ impl Listening {
     ) -> (JoinHandle<()>, TaskTracker) {
         if let Some(issuer) = self.issuer {
             let stop = draining.clone();
-            tasks.spawn(async move { issuer.keep_current(stop).await });
+            tasks.spawn(async move { issuer.refresh_keys(stop).await });
         }
         (tasks.spawn(serve(self.listener, self.site)), self.posts)
     }

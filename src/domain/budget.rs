@@ -59,14 +59,14 @@ pub enum Unit {
 
 /// The size of an earlier request, as measured by the model provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Measured {
+pub struct MeasuredRequest {
     /// Length of the body in bytes.
     pub bytes: i64,
     /// Tokens of the prompt.
     pub tokens: i64,
 }
 
-impl Measured {
+impl MeasuredRequest {
     /// The measurement that the reply to a request of this length contains.
     pub const fn of(bytes: i64, usage: &Usage) -> Self {
         Self { bytes, tokens: usage.prompt() }
@@ -92,7 +92,7 @@ impl Estimate {
         bytes: i64,
         max_tokens: u32,
         price: Option<Price>,
-        earlier: Option<Measured>,
+        earlier: Option<MeasuredRequest>,
     ) -> Self {
         let input = match earlier {
             Some(earlier) if earlier.tokens > 0 && earlier.bytes <= bytes => {
@@ -111,7 +111,7 @@ impl Estimate {
 impl Estimate {
     /// The estimate of a request that the provider processes twice, as it does for a compaction.
     #[must_use]
-    pub fn twice(self) -> Self {
+    pub fn doubled(self) -> Self {
         let twice = |count: i64| count.saturating_mul(2);
         Self { tokens: twice(self.tokens), cost: self.cost.map(twice) }
     }
@@ -203,11 +203,11 @@ mod tests {
     #[test]
     fn measured_tokens_are_not_estimated_again() {
         let usage = Usage { input_tokens: 60, cache_read_input_tokens: 40, ..Usage::default() };
-        let earlier = Measured::of(400, &usage);
+        let earlier = MeasuredRequest::of(400, &usage);
         assert_eq!(Estimate::new(450, 100, None, Some(earlier)).tokens, 100 + 50 + 1000 + 100);
         // A shorter body makes the measurement useless, and so does a server that does not count.
         assert_eq!(Estimate::new(399, 100, None, Some(earlier)).tokens, 399 + 1000 + 100);
-        let silent = Measured { tokens: 0, ..earlier };
+        let silent = MeasuredRequest { tokens: 0, ..earlier };
         assert_eq!(Estimate::new(450, 100, None, Some(silent)).tokens, 450 + 1000 + 100);
     }
 

@@ -10,7 +10,7 @@ const MIN_BUDGET: u64 = 1024;
 
 /// A setting that the model does not support.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct UnsupportedSetting {
     /// The member of the session, as a JSON pointer.
     pub pointer: &'static str,
     /// The reason.
@@ -27,9 +27,9 @@ struct Thinking {
 
 impl Capabilities {
     /// Returns the settings that the model does not support.
-    pub fn refusals(&self, settings: &Settings) -> Vec<Refused> {
+    pub fn refusals(&self, settings: &Settings) -> Vec<UnsupportedSetting> {
         let mut found = Vec::new();
-        let mut refuse = |pointer, reason| found.push(Refused { pointer, reason });
+        let mut refuse = |pointer, reason| found.push(UnsupportedSetting { pointer, reason });
         let Settings { model, max_tokens, .. } = settings;
         if let Some(most) = self.max_tokens.filter(|most| max_tokens > most) {
             refuse("/max_tokens", format!("is more than {most}, the most that {model} takes"));
@@ -50,9 +50,9 @@ impl Capabilities {
         found
     }
 
-    fn context_refusal(&self, settings: &Settings) -> Option<Refused> {
+    fn context_refusal(&self, settings: &Settings) -> Option<UnsupportedSetting> {
         let Settings { model, context, .. } = settings;
-        let refused = |pointer, reason| Some(Refused { pointer, reason });
+        let refused = |pointer, reason| Some(UnsupportedSetting { pointer, reason });
         let unsupported = || format!("is not supported by {model}");
         if let Some(edits) = &context.edits {
             let cannot = self.context_management == Some(false)
@@ -86,10 +86,10 @@ impl Capabilities {
         }
     }
 
-    fn thinking_refusal(&self, settings: &Settings) -> Option<Refused> {
+    fn thinking_refusal(&self, settings: &Settings) -> Option<UnsupportedSetting> {
         let kinds = self.thinking.as_ref()?;
         let model = &settings.model;
-        let refused = |pointer, reason| Some(Refused { pointer, reason });
+        let refused = |pointer, reason| Some(UnsupportedSetting { pointer, reason });
         let thinking: Thinking = match serde_json::from_str(settings.thinking.as_ref()?.get()) {
             Ok(thinking) => thinking,
             Err(error) => return refused("/thinking", without_position(&error.to_string())),
@@ -116,11 +116,11 @@ impl Capabilities {
     }
 }
 
-fn disabled_at(model: &str, effort: Effort, most: Effort) -> Refused {
+fn disabled_at(model: &str, effort: Effort, most: Effort) -> UnsupportedSetting {
     let (effort, most) = (effort.as_str(), most.as_str());
     let reason =
         format!("{model} thinks at the effort {effort}: it can be disabled up to {most} only");
-    Refused { pointer: "/thinking/type", reason }
+    UnsupportedSetting { pointer: "/thinking/type", reason }
 }
 
 fn not_among(model: &str, word: &str, taken: &[&str]) -> String {

@@ -50,9 +50,10 @@ impl Settings {
         }
         settings.limits = Limits {
             rounds: agent.limits.rounds.or(self.limits.rounds),
-            tokens: lesser(agent.limits.tokens, share.tokens),
-            cost: lesser(agent.limits.cost, share.cost).filter(|_| settings.price.is_some()),
-            seconds: lesser(agent.limits.seconds, share.seconds),
+            tokens: smaller_option(agent.limits.tokens, share.tokens),
+            cost: smaller_option(agent.limits.cost, share.cost)
+                .filter(|_| settings.price.is_some()),
+            seconds: smaller_option(agent.limits.seconds, share.seconds),
         };
         settings.parent_budget = self.budget;
         settings.budget.tokens = self.budget.tokens.and(share.tokens);
@@ -81,7 +82,7 @@ fn name_of(definition: &RawValue) -> Option<String> {
     serde_json::from_str::<Named>(definition.get()).ok().map(|tool| tool.name)
 }
 
-fn lesser<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+fn smaller_option<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),

@@ -49,7 +49,8 @@ impl Usage {
 
 /// Usage and cost of several requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, utoipa::ToSchema)]
-pub struct Spent {
+#[schema(as = Spent)]
+pub struct Spending {
     /// Number of answered requests.
     pub requests: i64,
     /// Token usage.

@@ -55,9 +55,9 @@ pub enum Invariant {
     /// Every run was announced by the event of its message.
     RunsAnnounced,
     /// The events match the history and the ledger exactly.
-    EventsTellAll,
+    EventsComplete,
     /// A settled run has one final event, and a live run has none.
-    EndToldOnce,
+    OneFinalEvent,
     /// Counters and sums match the rows.
     CountersAgree,
 }
@@ -87,8 +87,8 @@ impl Invariant {
             Self::AnswersRecorded => "answers_recorded",
             Self::EventsNumbered => "events_numbered",
             Self::RunsAnnounced => "runs_announced",
-            Self::EventsTellAll => "events_tell_all",
-            Self::EndToldOnce => "end_told_once",
+            Self::EventsComplete => "events_tell_all",
+            Self::OneFinalEvent => "end_told_once",
             Self::CountersAgree => "counters_agree",
         }
     }
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_text_of_an_invariant_is_the_same_in_print_and_on_the_wire() {
-        for invariant in [Invariant::Readable, Invariant::CallIdsUnique, Invariant::EndToldOnce] {
+        for invariant in [Invariant::Readable, Invariant::CallIdsUnique, Invariant::OneFinalEvent] {
             assert_eq!(serde_json::to_value(invariant).unwrap(), invariant.as_str());
         }
     }

@@ -1,7 +1,7 @@
 //! Clients of model servers, one module per protocol, and the retry policy that they share.
 
 pub mod anthropic;
-pub mod catalogue;
+pub mod catalog;
 mod error;
 mod http;
 mod input;

@@ -6,7 +6,7 @@ use super::Service;
 use super::error::Error;
 use crate::domain::budget::Budget;
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::usage::Spent;
+use crate::domain::usage::Spending;
 use crate::store::sessions::find;
 use crate::store::usage::{Days, Group, GroupBy, RunUsage, Selection, list, list_runs, of_session};
 
@@ -17,7 +17,7 @@ const MAX_MODELS: i64 = 100;
 #[derive(Debug)]
 pub(crate) struct SessionUsage {
     /// All requests of the session.
-    pub(crate) total: Spent,
+    pub(crate) total: Spending,
     /// The budget of the session.
     pub(crate) budget: Budget,
     /// The usage of each model.
@@ -70,7 +70,7 @@ pub(crate) struct TenantUsageQuery {
 #[derive(Debug)]
 pub(crate) struct TenantUsage {
     /// All requests of the days.
-    pub(crate) total: Spent,
+    pub(crate) total: Spending,
     /// The groups of the page, in the order of their keys, and one more if there is one.
     pub(crate) groups: Vec<Group>,
 }

@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 
 use super::messages::Line;
 use super::{StoreError, sent_changes, unreadable};
-use crate::domain::budget::Measured;
+use crate::domain::budget::MeasuredRequest;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
 use crate::domain::prefix::PrefixHashes;
@@ -169,7 +169,7 @@ pub async fn material(
 #[derive(Debug)]
 pub struct Counted {
     /// The count.
-    pub measured: Measured,
+    pub measured: MeasuredRequest,
     /// The form.
     pub form: RequestForm,
     /// Hashes of the body's prefix.
@@ -195,7 +195,7 @@ pub async fn counted(
     .await?;
     let Some(row) = row else { return Ok(None) };
     Ok(Some(Counted {
-        measured: Measured { bytes: row.body_length, tokens: row.tokens },
+        measured: MeasuredRequest { bytes: row.body_length, tokens: row.tokens },
         form: json("form", &row.form)?,
         prefix: row.prefix.as_deref().map(|text| json("prefix", text)).transpose()?,
     }))

@@ -16,7 +16,7 @@ use crate::domain::run_options::RunOptions;
 use crate::domain::run_status::RunStatus;
 use crate::domain::session::Settings;
 use crate::domain::sub_agent::{Parent, StartedSubAgent, SubAgentSummary};
-use crate::domain::usage::Spent;
+use crate::domain::usage::Spending;
 
 /// Maximum number of sub-agents that are listed for one run.
 const MOST: i64 = 1000;
@@ -96,7 +96,7 @@ pub struct SubAgentRun {
     /// The outcome of its run, once settled.
     pub outcome: Option<Outcome>,
     /// Usage and cost.
-    pub spent: Spent,
+    pub spent: Spending,
     /// Time in ms from its creation to its end, or to now.
     pub duration_ms: i64,
 }
@@ -123,7 +123,7 @@ pub async fn find(
     Ok(Some(SubAgentRun {
         status: status(&row.status)?,
         outcome: outcome.map_err(unreadable("runs", "outcome"))?,
-        spent: Spent { requests: row.requests, usage, cost: row.cost },
+        spent: Spending { requests: row.requests, usage, cost: row.cost },
         duration_ms: row.duration_ms,
     }))
 }
@@ -164,7 +164,7 @@ pub async fn last_relayed(
 }
 
 /// Returns the usage of the sub-agents of a run whose calls have ended.
-pub async fn used_by_ended(conn: &mut PgConnection, run_id: RunId) -> Result<Spent, StoreError> {
+pub async fn used_by_ended(conn: &mut PgConnection, run_id: RunId) -> Result<Spending, StoreError> {
     let row = query_with_usage!(
         _,
         r#"SELECT coalesce(sum(r.model_requests), 0)::bigint AS "requests!", "#
@@ -175,7 +175,7 @@ pub async fn used_by_ended(conn: &mut PgConnection, run_id: RunId) -> Result<Spe
     )
     .fetch_one(conn)
     .await?;
-    Ok(Spent { requests: row.requests, usage: usage_of!(row), cost: row.cost })
+    Ok(Spending { requests: row.requests, usage: usage_of!(row), cost: row.cost })
 }
 
 /// Lists the sub-agents of a run, in the order of their calls.

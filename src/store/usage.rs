@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::StoreError;
 use crate::domain::ids::{RunId, SessionId, TenantId};
-use crate::domain::usage::{Spent, Usage};
+use crate::domain::usage::{Spending, Usage};
 
 /// The usage of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Group {
     /// A day, a model, or the ID of a session or run; `deleted` for all deleted sessions together.
     pub key: String,
     /// Usage and cost.
-    pub spent: Spent,
+    pub spent: Spending,
 }
 
 /// The key by which a tenant's usage is grouped.
@@ -58,7 +58,7 @@ row_with_usage! {
 impl From<Row> for Group {
     fn from(row: Row) -> Self {
         let usage = usage_of!(row);
-        Self { key: row.key, spent: Spent { requests: row.requests, usage, cost: row.cost } }
+        Self { key: row.key, spent: Spending { requests: row.requests, usage, cost: row.cost } }
     }
 }
 
@@ -67,7 +67,7 @@ pub async fn of_session(
     conn: &mut PgConnection,
     tenant: TenantId,
     session_id: SessionId,
-) -> Result<Option<Spent>, StoreError> {
+) -> Result<Option<Spending>, StoreError> {
     let row = query_with_usage!(
         Row,
         r#"SELECT '' AS "key!", (SELECT coalesce(sum(model_requests), 0) FROM runs r
@@ -83,7 +83,7 @@ pub async fn of_session(
 }
 
 /// Returns the usage of a run so far; zero if there is no such run.
-pub async fn of_run(conn: &mut PgConnection, run_id: RunId) -> Result<Spent, StoreError> {
+pub async fn of_run(conn: &mut PgConnection, run_id: RunId) -> Result<Spending, StoreError> {
     let row = query_with_usage!(
         Row,
         r#"SELECT '' AS "key!", model_requests::bigint AS "requests!", "#
@@ -124,7 +124,7 @@ pub struct RunUsage {
     /// The number of the event that accepted it.
     pub accepted_seq: i64,
     /// Usage and cost.
-    pub spent: Spent,
+    pub spent: Spending,
 }
 
 /// Lists the usage of a session's runs, oldest first, starting after the run that was accepted by
@@ -150,7 +150,7 @@ pub async fn list_runs(
     .await?;
     let runs = rows.into_iter().map(|row| {
         let usage = usage_of!(row);
-        let spent = Spent { requests: row.model_requests.into(), usage, cost: row.cost };
+        let spent = Spending { requests: row.model_requests.into(), usage, cost: row.cost };
         RunUsage { run_id: row.id.into(), accepted_seq: row.accepted_seq, spent }
     });
     Ok(runs.collect())

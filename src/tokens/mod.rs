@@ -89,7 +89,7 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// Creates a provider. Its keys are unknown until [`Issuer::keep_current`] runs.
+    /// Creates a provider. Its keys are unknown until [`Issuer::refresh_keys`] runs.
     pub fn new(config: IssuerConfig) -> Result<Self, BadUrl> {
         crypto::install();
         let provider = Provider::new(&config.issuer, config.jwks_url.clone())?;
@@ -98,7 +98,7 @@ impl Issuer {
     }
 
     /// Refreshes the keys until `stop` is cancelled.
-    pub async fn keep_current(&self, stop: CancellationToken) {
+    pub async fn refresh_keys(&self, stop: CancellationToken) {
         stop.run_until_cancelled(self.keys.run()).await;
     }
 

@@ -23,7 +23,7 @@ pub(super) fn is_valid(lines: &[Line<'_>], is_start: bool) -> bool {
             Role::User => answers(&tags, &calls),
             Role::Assistant => calls.is_empty() && tags.iter().all(|tag| tag.kind != RESULT),
         };
-        if !is_paired || !turn.takes(line.role, &tags) {
+        if !is_paired || !turn.accepts(line.role, &tags) {
             return false;
         }
         calls.clear();
@@ -81,7 +81,7 @@ struct TurnState {
 
 impl TurnState {
     /// False if a user message has other content than results while a call of a server tool is open.
-    fn takes(&mut self, role: Role, tags: &[Tag<'_>]) -> bool {
+    fn accepts(&mut self, role: Role, tags: &[Tag<'_>]) -> bool {
         if role == Role::User {
             self.last = Some(role);
             return self.open.is_empty() || tags.iter().all(|tag| tag.kind == RESULT);

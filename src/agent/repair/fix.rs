@@ -21,7 +21,7 @@ pub(super) fn fix<'a>(lines: &[Line<'a>], is_start: bool) -> Repaired<'a> {
         fixer.drop_empty_messages();
     }
     if is_start {
-        fixer.begin_with_the_user();
+        fixer.ensure_first_user_message();
     }
     fixer.repairs.sort_by_key(|repair| repair.index);
     let lines = fixer.entries.into_iter().map(EditedMessage::line).collect();
@@ -56,7 +56,7 @@ impl Fixer<'_> {
         });
     }
 
-    fn begin_with_the_user(&mut self) {
+    fn ensure_first_user_message(&mut self) {
         if self.entries.first().is_some_and(|first| first.line.role == Role::Assistant)
             && let Ok(text) = Content::text(BEGINNING)
         {
@@ -87,7 +87,7 @@ impl Fixer<'_> {
     /// Makes the message at this index begin with one result for each of these calls.
     fn answer(&mut self, at: usize, calls: &[String]) {
         let Some(entry) = self.entries.get(at) else { return };
-        if entry.answers(calls) && !self.is_real_one_late(entry, at) {
+        if entry.answers(calls) && !self.has_late_real_result(entry, at) {
             return;
         }
         let (index, is_leading) = (entry.index, entry.is_leading());
@@ -111,7 +111,7 @@ impl Fixer<'_> {
         let mut found = entry.take_results(id);
         let here = found.len();
         if found.iter().all(Part::is_synthetic) {
-            found.extend(self.take_late(id, at));
+            found.extend(self.take_late_result(id, at));
         }
         if found.is_empty() {
             self.note(RepairKind::MissingResult, index, 1);
@@ -123,15 +123,15 @@ impl Fixer<'_> {
         Some(found.swap_remove(best))
     }
 
-    fn take_late(&mut self, id: &str, at: usize) -> Option<Part> {
-        let (at, part) = self.find_late(id, at)?;
+    fn take_late_result(&mut self, id: &str, at: usize) -> Option<Part> {
+        let (at, part) = self.find_late_result(id, at)?;
         let entry = self.entries.get_mut(at)?;
         entry.is_changed = true;
         Some(entry.parts.remove(part))
     }
 
     /// Finds the result of a call in a later message, but not after a call that has the same id.
-    fn find_late(&self, id: &str, at: usize) -> Option<(usize, usize)> {
+    fn find_late_result(&self, id: &str, at: usize) -> Option<(usize, usize)> {
         let later = self.entries.iter().enumerate().skip(at + 1);
         let mut until_used_again =
             later.take_while(|(_, entry)| !entry.calls().iter().any(|call| call == id));
@@ -142,10 +142,10 @@ impl Fixer<'_> {
     }
 
     /// True if a result in this message was generated and a later message has the real one.
-    fn is_real_one_late(&self, entry: &EditedMessage<'_>, at: usize) -> bool {
+    fn has_late_real_result(&self, entry: &EditedMessage<'_>, at: usize) -> bool {
         entry.parts.iter().any(|part| match &part.kind {
             PartKind::Result { id, is_synthetic: true } => {
-                let late = self.find_late(id, at);
+                let late = self.find_late_result(id, at);
                 let late = late.and_then(|(at, part)| self.entries.get(at)?.parts.get(part));
                 late.is_some_and(|part| !part.is_synthetic())
             }

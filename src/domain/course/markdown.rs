@@ -1,12 +1,12 @@
 //! Courses as Markdown: the first heading is the title, each further heading of the first two
 //! levels starts a lesson. The fields of plain-text courses are supported too.
 
-use super::draft::Draft;
+use super::parser::CourseParser;
 use super::text::lesson;
 use super::{BadCourse, Course};
 
 pub(super) fn read(text: &str) -> Result<Course, BadCourse> {
-    let mut draft = Draft::default();
+    let mut parser = CourseParser::default();
     let mut fence = None;
     for (line, text) in (1..).zip(text.lines()) {
         fence = match (fence, fence_of(text)) {
@@ -15,21 +15,21 @@ pub(super) fn read(text: &str) -> Result<Course, BadCourse> {
             (open, _) => open,
         };
         match heading(text).filter(|_| fence.is_none()) {
-            Some((1, title)) if !draft.has_title() => draft.name(line, unlinked(title).0)?,
-            Some((1 | 2, title)) => begin(&mut draft, line, title)?,
-            _ => draft.take(line, text)?,
+            Some((1, title)) if !parser.has_title() => parser.name(line, unlinked(title).0)?,
+            Some((1 | 2, title)) => begin(&mut parser, line, title)?,
+            _ => parser.add_line(line, text)?,
         }
     }
-    draft.finish()
+    parser.finish()
 }
 
-fn begin(draft: &mut Draft, line: usize, heading: &str) -> Result<(), BadCourse> {
+fn begin(parser: &mut CourseParser, line: usize, heading: &str) -> Result<(), BadCourse> {
     let (heading, link) = unlinked(heading);
     match lesson(heading) {
-        Some((number, title)) => draft.begin(line, Some(number), title)?,
-        None => draft.begin(line, None, heading)?,
+        Some((number, title)) => parser.begin(line, Some(number), title)?,
+        None => parser.begin(line, None, heading)?,
     }
-    link.map_or(Ok(()), |link| draft.link_lesson(line, link))
+    link.map_or(Ok(()), |link| parser.link_lesson(line, link))
 }
 
 /// Returns the level and the text of a heading.

@@ -1,8 +1,8 @@
 //! Courses: documents that agents search, and the parser for their text forms.
 
-mod draft;
 mod likeness;
 mod markdown;
+mod parser;
 mod passages;
 #[cfg(test)]
 mod tests;
@@ -97,7 +97,7 @@ pub enum BadCourse {
     #[error("there is no title: it is the line `Course Title: …`, in Markdown the first heading")]
     NoTitle,
     /// A title is empty or too long.
-    #[error("line {line}: a title has 1 to {} characters", draft::MAX_TITLE)]
+    #[error("line {line}: a title has 1 to {} characters", parser::MAX_TITLE)]
     Title {
         /// The line number.
         line: usize,
@@ -105,7 +105,7 @@ pub enum BadCourse {
     /// A link is not an HTTP address or is too long.
     #[error(
         "line {line}: a link begins with https:// or http:// and has at most {} bytes",
-        draft::MAX_LINK
+        parser::MAX_LINK
     )]
     Link {
         /// The line number.

@@ -1,24 +1,24 @@
 //! Courses as plain text: `Course Title:`, `Course Link:` and `Course Instructor:`, then for each
 //! lesson `Lesson 1: its title`, an optional `Lesson Link:`, and the text.
 
-use super::draft::{Draft, fact};
+use super::parser::{CourseParser, field};
 use super::{BadCourse, Course};
 
 pub(super) fn read(text: &str) -> Result<Course, BadCourse> {
-    let mut draft = Draft::default();
+    let mut parser = CourseParser::default();
     for (line, text) in (1..).zip(text.lines()) {
         match lesson(text) {
-            Some((number, title)) => draft.begin(line, Some(number), title)?,
-            None => draft.take(line, text)?,
+            Some((number, title)) => parser.begin(line, Some(number), title)?,
+            None => parser.add_line(line, text)?,
         }
     }
-    draft.finish()
+    parser.finish()
 }
 
 /// Returns `true` if the text begins as a plain-text course.
 pub(super) fn is_plain(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty());
-    first.is_some_and(|line| fact(line, "Course Title").is_some())
+    first.is_some_and(|line| field(line, "Course Title").is_some())
 }
 
 /// Parses the number and the title of a line that starts a lesson.

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::provider::Provider;
 use crate::domain::session::Settings;
-use crate::domain::settings_check::Refused;
+use crate::domain::settings_check::UnsupportedSetting;
 
 /// Returns the pointers of the refused settings of a session with these members.
 fn refused(model: &str, members: &Value) -> Vec<&'static str> {
     let settings = settings(model, members);
     let refusals = Models::default().find(model).refusals(&settings);
-    refusals.into_iter().map(|Refused { pointer, .. }| pointer).collect()
+    refusals.into_iter().map(|UnsupportedSetting { pointer, .. }| pointer).collect()
 }
 
 fn settings(model: &str, members: &Value) -> Settings {

@@ -40,7 +40,7 @@ const MAX_REFERENCES: usize = 32;
 
 /// A part of a schema that the provider would refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broken {
+pub struct UnsupportedPart {
     /// The position in the schema, as a JSON pointer.
     pub pointer: String,
     /// The reason.
@@ -49,14 +49,14 @@ pub struct Broken {
 
 /// Returns the first violation in a schema. `takes_optional` is true if the provider supports
 /// optional members.
-pub fn broken(schema: &Value, takes_optional: bool) -> Option<Broken> {
+pub fn unsupported_part(schema: &Value, takes_optional: bool) -> Option<UnsupportedPart> {
     let (open, places, optional, unions) = (Vec::new(), 0, 0, 0);
     let mut walk = Walk { root: schema, takes_optional, open, places, optional, unions };
     let found = walk.check(schema, "").err();
-    let found = found.or_else(|| walk.too_much().err());
+    let found = found.or_else(|| walk.too_complex().err());
     found.or_else(|| {
         let error = jsonschema::validator_for(schema).err()?;
-        Some(Broken { pointer: String::new(), reason: error.to_string() })
+        Some(UnsupportedPart { pointer: String::new(), reason: error.to_string() })
     })
 }
 
@@ -71,12 +71,12 @@ struct Walk<'a> {
     unions: usize,
 }
 
-fn refuse(pointer: impl Into<String>, reason: impl Into<String>) -> Result<(), Broken> {
-    Err(Broken { pointer: pointer.into(), reason: reason.into() })
+fn refuse(pointer: impl Into<String>, reason: impl Into<String>) -> Result<(), UnsupportedPart> {
+    Err(UnsupportedPart { pointer: pointer.into(), reason: reason.into() })
 }
 
 impl<'a> Walk<'a> {
-    fn check(&mut self, schema: &'a Value, at: &str) -> Result<(), Broken> {
+    fn check(&mut self, schema: &'a Value, at: &str) -> Result<(), UnsupportedPart> {
         let Some(schema) = schema.as_object() else {
             return refuse(at, "is not an object");
         };
@@ -102,7 +102,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn object(&mut self, schema: &'a Map<String, Value>, at: &str) -> Result<(), Broken> {
+    fn object(&mut self, schema: &'a Map<String, Value>, at: &str) -> Result<(), UnsupportedPart> {
         if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
             return refuse(format!("{at}/additionalProperties"), "is not false");
         }
@@ -127,7 +127,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Visits the subschemas other than properties.
-    fn parts(&mut self, schema: &'a Map<String, Value>, at: &str) -> Result<(), Broken> {
+    fn parts(&mut self, schema: &'a Map<String, Value>, at: &str) -> Result<(), UnsupportedPart> {
         if let Some(items) = schema.get("items") {
             self.check(items, &format!("{at}/items"))?;
         }
@@ -140,7 +140,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn follow(&mut self, reference: &'a Value, at: &str) -> Result<(), Broken> {
+    fn follow(&mut self, reference: &'a Value, at: &str) -> Result<(), UnsupportedPart> {
         let at = format!("{at}/$ref");
         let Some(path) = reference.as_str().and_then(|reference| reference.strip_prefix('#'))
         else {
@@ -161,7 +161,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn too_much(&self) -> Result<(), Broken> {
+    fn too_complex(&self) -> Result<(), UnsupportedPart> {
         if self.optional > MAX_OPTIONAL {
             return refuse("", format!("has more than {MAX_OPTIONAL} members that are optional"));
         }
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Checks keywords of single values.
-fn strings(schema: &Map<String, Value>, at: &str) -> Result<(), Broken> {
+fn strings(schema: &Map<String, Value>, at: &str) -> Result<(), UnsupportedPart> {
     let is_scalar = |value: &Value| !value.is_array() && !value.is_object();
     let values = schema.get("enum").and_then(Value::as_array);
     if values.is_some_and(|values| !values.iter().all(is_scalar)) {

@@ -10,7 +10,9 @@ fn object(properties: Value) -> Value {
 
 /// Returns the pointer and the reason of the first violation; empty for a supported schema.
 fn wrong(schema: &Value) -> (String, String) {
-    broken(schema, true).map(|Broken { pointer, reason }| (pointer, reason)).unwrap_or_default()
+    unsupported_part(schema, true)
+        .map(|UnsupportedPart { pointer, reason }| (pointer, reason))
+        .unwrap_or_default()
 }
 
 #[test]
@@ -131,11 +133,11 @@ fn a_provider_may_require_every_member() {
         point
     };
     let list = |required: &[&str]| json!({ "type": "array", "items": point(required) });
-    assert_eq!(broken(&list(&["x", "y"]), false), None);
-    assert_eq!(broken(&list(&["x"]), true), None);
-    let expected = Broken {
+    assert_eq!(unsupported_part(&list(&["x", "y"]), false), None);
+    assert_eq!(unsupported_part(&list(&["x"]), true), None);
+    let expected = UnsupportedPart {
         pointer: "/items/required".to_owned(),
         reason: "does not name \"y\": the model's server insists on every member".to_owned(),
     };
-    assert_eq!(broken(&list(&["x"]), false), Some(expected));
+    assert_eq!(unsupported_part(&list(&["x"]), false), Some(expected));
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::paging::{cursor, page_limit};
 use crate::domain::budget::Budget;
 use crate::domain::ids::{RunId, SessionId};
-use crate::domain::usage::Spent;
+use crate::domain::usage::Spending;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::path::SessionPath;
@@ -37,7 +37,7 @@ pub(in crate::http) struct SessionUsage {
     #[schema(value_type = String)]
     session_id: SessionId,
     /// The usage of all its model requests.
-    total: Spent,
+    total: Spending,
     /// The budget of the session.
     budget: Budget,
     /// The usage of each model.
@@ -54,7 +54,7 @@ pub(in crate::http) struct RunUsage {
     run_id: RunId,
     /// The usage.
     #[serde(flatten)]
-    spent: Spent,
+    spent: Spending,
     #[serde(skip)]
     accepted_seq: i64,
 }
@@ -66,7 +66,7 @@ pub(in crate::http) struct GroupUsage {
     key: String,
     /// The usage.
     #[serde(flatten)]
-    spent: Spent,
+    spent: Spending,
 }
 
 impl From<Group> for GroupUsage {
@@ -174,7 +174,7 @@ pub(in crate::http) struct TenantUsage {
     #[schema(value_type = String, format = Date)]
     to: Date,
     /// The usage of all model requests of the period.
-    total: Spent,
+    total: Spending,
     /// The grouping.
     group_by: GroupBy,
     /// The groups, in the order of their keys.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::context::SessionContext;
 use crate::domain::context::SUMMARY_TOKENS;
 use crate::domain::model::Models;
-use crate::domain::output_schema::{Broken, broken};
+use crate::domain::output_schema::{UnsupportedPart, unsupported_part};
 use crate::domain::provider::Provider;
 use crate::domain::server_tool::ServerTool;
 use crate::domain::session::Settings;
-use crate::domain::settings_check::Refused;
+use crate::domain::settings_check::UnsupportedSetting;
 use crate::service::error::FieldError;
 
 /// Maximum number of beta features of a session.
@@ -65,7 +65,7 @@ impl ModelRules {
         let refusals = self.models.find(&settings.model).refusals(settings);
         let mut errors: Vec<FieldError> = refusals
             .into_iter()
-            .map(|Refused { pointer, reason }| FieldError::new(pointer, reason))
+            .map(|UnsupportedSetting { pointer, reason }| FieldError::new(pointer, reason))
             .collect();
         errors.extend(self.beta_problems(&settings.model_options.betas));
         let user = settings.model_options.user_id.as_deref();
@@ -111,7 +111,8 @@ impl ModelRules {
         }
         match serde_json::from_str(schema.get()) {
             Ok(schema) => {
-                let Broken { pointer, reason } = broken(&schema, !self.refuses_optional)?;
+                let UnsupportedPart { pointer, reason } =
+                    unsupported_part(&schema, !self.refuses_optional)?;
                 Some(FieldError::new(format!("/output_schema{pointer}"), reason))
             }
             Err(cause) => Some(FieldError::new("/output_schema", cause.to_string())),

@@ -54,7 +54,7 @@ fn group_by_run<'a>(facts: &'a Facts, report: &mut Report) -> HashMap<RunId, Run
         let Some(run_id) = event.run_id.filter(|id| facts.runs.find(*id).is_some()) else {
             if !event.is_sessions {
                 let detail = "the event belongs to no run of the session";
-                report.add(Invariant::EventsTellAll, place, detail);
+                report.add(Invariant::EventsComplete, place, detail);
             }
             continue;
         };
@@ -133,12 +133,12 @@ fn output(said: &[&MessageFacts], run: &RunFacts, events: &mut RunEvents<'_>, re
                 ),
             };
             // All later blocks differ, too.
-            return report.add(Invariant::EventsTellAll, place, detail);
+            return report.add(Invariant::EventsComplete, place, detail);
         }
     }
     if let Some((seq, output)) = events.output.front() {
         let detail = format!("event {seq} ({}) has content that no message has", output.kind());
-        report.add(Invariant::EventsTellAll, place.event(*seq), detail);
+        report.add(Invariant::EventsComplete, place.event(*seq), detail);
     }
 }
 
@@ -147,7 +147,7 @@ fn ended(run: &RunFacts, events: &RunEvents<'_>, report: &mut Report) {
     let waits = run.status == Some(RunStatus::RequiresAction);
     if waits && events.rest != events.last_of_ours {
         let detail = "the run waits for an answer, but its last event does not report the wait";
-        report.add(Invariant::EndToldOnce, place.clone(), detail);
+        report.add(Invariant::OneFinalEvent, place.clone(), detail);
     }
     let detail = match (run.is_settled(), events.ends.as_slice()) {
         (true, [end]) if *end == events.last => return,
@@ -157,7 +157,7 @@ fn ended(run: &RunFacts, events: &RunEvents<'_>, report: &mut Report) {
         (true, _) => "more than one event reports that the run has settled".to_owned(),
         (false, _) => "an event reports that the run has settled, but it has not".to_owned(),
     };
-    report.add(Invariant::EndToldOnce, place, detail);
+    report.add(Invariant::OneFinalEvent, place, detail);
 }
 
 /// The results of calls: each is reported once, as in the ledger. A repeated ID belongs to a later
@@ -184,13 +184,13 @@ fn results(facts: &Facts, report: &mut Report) {
             None => "reports a result that the ledger does not have",
         };
         let detail = format!("event {} of call {tool_use_id} {detail}", event.seq);
-        report.add(Invariant::EventsTellAll, place, detail);
+        report.add(Invariant::EventsComplete, place, detail);
     }
     let mut unreported: Vec<&CallFacts> = ended.into_values().flatten().collect();
     unreported.sort_by_key(|row| (row.message_seq, row.position));
     for row in unreported {
         let place: Location = report.session().run(row.run_id).message(row.message_seq);
         let detail = format!("no event reports the result of call {}", row.tool_use_id);
-        report.add(Invariant::EventsTellAll, place.call(&row.tool_use_id), detail);
+        report.add(Invariant::EventsComplete, place.call(&row.tool_use_id), detail);
     }
 }

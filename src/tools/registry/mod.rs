@@ -1,7 +1,7 @@
 //! The registry of all tools, by name.
 
 mod call;
-mod catalogue;
+mod catalog;
 mod entry;
 mod frozen;
 mod list;
@@ -20,7 +20,7 @@ use list::List;
 use served::Served;
 
 pub use call::{CallOutcome, unknown_tool};
-pub use catalogue::CatalogEntry;
+pub use catalog::CatalogEntry;
 pub use frozen::ServerDifference;
 pub use served::ListChanges;
 

@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 
-use crate::domain::budget::{Estimate, Measured};
+use crate::domain::budget::{Estimate, MeasuredRequest};
 use crate::domain::message::Role;
 use crate::model::Messages;
 use crate::store::messages::{Line, list_lines};
@@ -22,7 +22,7 @@ pub(super) struct EarlierMessages {
     /// The sizes of the run's first request.
     pub(super) sizes: RequestSizes,
     /// The size of the session's last counted request.
-    measured: Option<Measured>,
+    measured: Option<MeasuredRequest>,
     /// The last user message in a request that was answered.
     last_answered: Option<i32>,
 }
@@ -86,7 +86,7 @@ impl EarlierMessages {
         run: &RunContext<'_>,
         writer: &StepWriter<'_>,
         sizes: RequestSizes,
-        measured: Option<Measured>,
+        measured: Option<MeasuredRequest>,
     ) -> Result<Self, StopCause> {
         let (session_id, after) = (run.session_id(), writer.transcript.compacted());
         let lines = list_lines(conn, session_id, after).await?;
@@ -147,7 +147,7 @@ impl EarlierMessages {
 async fn measured(
     conn: &mut PgConnection,
     run: &RunContext<'_>,
-) -> Result<Option<Measured>, StopCause> {
+) -> Result<Option<MeasuredRequest>, StopCause> {
     let has_edits = run.settings().context.edits.is_some();
     let counted = counted(conn, run.session_id()).await?.filter(|_| !has_edits);
     Ok(counted.map(|counted| counted.measured))
@@ -214,9 +214,9 @@ mod tests {
         let mut earlier = earlier(&[], None);
         assert_eq!(earlier.estimated_tokens(), 1000);
         for (measured, guess) in [
-            (Measured { bytes: 2400, tokens: 600 }, 800),
-            (Measured { bytes: 2400, tokens: 0 }, 1000),
-            (Measured { bytes: 3001, tokens: 9 }, 1000),
+            (MeasuredRequest { bytes: 2400, tokens: 600 }, 800),
+            (MeasuredRequest { bytes: 2400, tokens: 0 }, 1000),
+            (MeasuredRequest { bytes: 3001, tokens: 9 }, 1000),
         ] {
             earlier.measured = Some(measured);
             assert_eq!(earlier.estimated_tokens(), guess);

@@ -3,7 +3,7 @@
 use sqlx::PgConnection;
 
 use super::ModelCalls;
-use crate::domain::budget::{Estimate, Measured};
+use crate::domain::budget::{Estimate, MeasuredRequest};
 use crate::domain::request::RequestForm;
 use crate::model::Request;
 use crate::store::budgets::{Reserved, of_session, reserve};
@@ -56,7 +56,7 @@ impl ModelCalls<'_> {
         let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
         let estimate = Estimate::new(bytes, max_tokens, settings.price, earlier);
         let may_compact = continues_history && settings.context.may_compact_within_reply();
-        Ok(if may_compact { estimate.twice() } else { estimate })
+        Ok(if may_compact { estimate.doubled() } else { estimate })
     }
 
     /// Checks the budget of the session first: that takes no lock.
@@ -88,7 +88,7 @@ impl ModelCalls<'_> {
 
     /// The size of an earlier run's last request, if this request begins with the same content: only
     /// then are its tokens a part of those of this request.
-    fn comparable(&self, writer: &StepWriter<'_>, last: Counted) -> Option<Measured> {
+    fn comparable(&self, writer: &StepWriter<'_>, last: Counted) -> Option<MeasuredRequest> {
         let Counted { measured, form, prefix } = last;
         let view = writer.transcript.view();
         let has_same_prefix = prefix.is_some_and(|prefix| {

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 pub(in crate::worker) use in_flight::RequestInFlight;
 
-use crate::domain::budget::Measured;
+use crate::domain::budget::MeasuredRequest;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::EventId;
@@ -44,7 +44,7 @@ pub(in crate::worker) struct ModelCalls<'a> {
     /// The tries of the request in flight.
     tries: Vec<ModelTry>,
     /// The size of the last request, in bytes and in tokens.
-    measured: Option<Measured>,
+    measured: Option<MeasuredRequest>,
 }
 
 /// The end of a request to the model. Without a stop reason the request failed.

@@ -1,7 +1,7 @@
 //! Content that the model's server refused: all further requests leave it out.
 
 use super::ModelCalls;
-use crate::agent::sent_view::replacing;
+use crate::agent::sent_view::changes_that_replace;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::sent_history::{BlockPosition, SentHistoryChange};
 use crate::domain::state_change::StateChange;
@@ -62,7 +62,7 @@ impl ModelCalls<'_> {
         writer: &StepWriter<'_>,
         positions: &[BlockPosition],
     ) -> Result<Vec<SentHistoryChange>, StopCause> {
-        let unreadable = writer.transcript.replaceable(positions);
+        let unreadable = writer.transcript.replaceable_blocks(positions);
         if unreadable.is_empty() {
             return Ok(Vec::new());
         }
@@ -71,7 +71,7 @@ impl ModelCalls<'_> {
         let list = |_| pool.with(async |conn| Ok(list_lines(conn, session_id, 0).await?));
         let lines = self.run.retry(list).await?;
         let changes = lines.iter().flat_map(|line| {
-            unreadable.iter().flat_map(|raw| replacing(line.seq, &line.content, raw))
+            unreadable.iter().flat_map(|raw| changes_that_replace(line.seq, &line.content, raw))
         });
         let in_force = &writer.transcript.view().changes;
         Ok(changes.filter(|change| !in_force.contains(change)).collect())

@@ -5,7 +5,7 @@ use std::mem::take;
 use sha2::{Digest as _, Sha256};
 
 use super::{ModelCalls, RequestInFlight};
-use crate::domain::budget::Measured;
+use crate::domain::budget::MeasuredRequest;
 use crate::domain::outcome::RunError;
 use crate::domain::price::Price;
 use crate::domain::request::{RequestForm, RequestRecord, hexadecimal};
@@ -54,7 +54,7 @@ impl ModelCalls<'_> {
         let counted = reply.compaction.and_then(|summary| summary.tokens_after);
         let tokens = counted.unwrap_or_else(|| reply.usage.prompt());
         if record.form.question.is_none() {
-            self.measured = Some(Measured { bytes: record.body_length, tokens });
+            self.measured = Some(MeasuredRequest { bytes: record.body_length, tokens });
         }
         let stop_reason = Some(reply.stop.as_str().to_owned());
         Some(RequestRecord { stop_reason, usage: reply.usage, cost, ..record })

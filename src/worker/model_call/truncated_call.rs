@@ -59,7 +59,7 @@ impl ModelCalls<'_> {
         reply: &Reply,
     ) -> Result<Option<LargerHead>, StopCause> {
         let is_truncated = history::is_truncated_in_call(&reply.content, &reply.stop)?;
-        if !is_truncated || !progress.agent.affords_more_after(reply.usage) {
+        if !is_truncated || !progress.agent.allows_request_after(reply.usage) {
             return Ok(None);
         }
         let settings = self.run.settings();

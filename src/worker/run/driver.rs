@@ -196,7 +196,7 @@ impl Driver<'_> {
         let progress = &mut self.state.progress;
         let agent = &mut progress.agent;
         let mode = ReplyMode { is_final: agent.is_final(), may_pause: agent.may_pause() };
-        let kept = history::keep(&reply.content, &reply.stop, mode)?;
+        let kept = history::kept_blocks(&reply.content, &reply.stop, mode)?;
         let message = Message {
             role: Role::Assistant,
             content: kept.clone().map_or_else(|| Content::from_blocks([]), Ok)?,

@@ -8,7 +8,7 @@ use crate::agent::{AgentLoop, Bounds, Step};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::limits::LimitKind;
 use crate::domain::tool::ToolCall;
-use crate::domain::usage::{Spent, Usage};
+use crate::domain::usage::{Spending, Usage};
 
 /// The progress of a run and its usage.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(in crate::worker) struct Progress<'a> {
     /// The start of this drive, moved forward by the duration of work that does not count.
     started: Instant,
     /// All that the run has used so far.
-    pub(in crate::worker) spent: Spent,
+    pub(in crate::worker) spent: Spending,
     /// An earlier attempt may have started some of the open calls.
     pub(in crate::worker) is_resumed: bool,
 }
@@ -26,7 +26,7 @@ pub(in crate::worker) struct Progress<'a> {
 impl<'a> Progress<'a> {
     pub(in crate::worker) fn new(run: &'a RunContext<'a>) -> Self {
         let agent = AgentLoop::new(Bounds::new(&run.limits, run.settings().price));
-        Self { run, agent, started: Instant::now(), spent: Spent::default(), is_resumed: false }
+        Self { run, agent, started: Instant::now(), spent: Spending::default(), is_resumed: false }
     }
 
     /// The duration of the run, over all attempts.

@@ -7,7 +7,7 @@ use super::state::RunState;
 use super::stop_cause::StopCause;
 use crate::agent::{AgentLoop, Bounds};
 use crate::domain::message::Message;
-use crate::domain::usage::{Spent, Usage};
+use crate::domain::usage::{Spending, Usage};
 use crate::store::messages::list_of_run;
 use crate::store::retry::{Retry, in_time};
 use crate::store::sub_agents::used_by_ended;
@@ -19,11 +19,11 @@ use crate::worker::transcript::Transcript;
 struct Stored {
     messages: Vec<Message>,
     /// All that the run has used.
-    spent: Spent,
+    spent: Spending,
     /// The usage of sampling requests, which no message contains.
     by_tools: Usage,
     /// The usage of finished sub-agents, which no message contains either.
-    by_sub_agents: Spent,
+    by_sub_agents: Spending,
 }
 
 /// Brings the transcript and the loop to the stored messages, whatever the state was before. Reads
@@ -47,8 +47,8 @@ pub(super) async fn resume(state: &mut RunState<'_>, may_be_begun: bool) -> Resu
     state.writer.set_begun();
     let bounds = Bounds::new(&run.limits, run.settings().price);
     let mut agent = AgentLoop::resume(&stored.messages, bounds)?;
-    agent.spend_besides(stored.by_tools);
-    agent.spend_for_others(&stored.by_sub_agents);
+    agent.add_sampling_usage(stored.by_tools);
+    agent.add_sub_agent_usage(&stored.by_sub_agents);
     state.progress.agent = agent;
     state.progress.is_resumed = true;
     Ok(())

@@ -97,7 +97,7 @@ impl SubAgents<'_, '_> {
     /// The share of each of `parts` sub-agents in what the run and the session have left.
     async fn share(&self, parts: usize) -> Result<Share, StopCause> {
         let (run, progress) = (self.state.run, &self.state.progress);
-        let (mut tokens, mut cost) = progress.agent.left();
+        let (mut tokens, mut cost) = progress.agent.remaining();
         let budget = run.settings().budget;
         if !budget.is_open() {
             let session_id = run.session_id();

@@ -109,7 +109,7 @@ impl SubAgents<'_, '_> {
     }
 
     async fn end_settled(&mut self, round: &mut ToolRound<'_>, position: usize, run: SubAgentRun) {
-        self.state.progress.agent.spend_for_others(&run.spent);
+        self.state.progress.agent.add_sub_agent_usage(&run.spent);
         let Some(call) = round.calls.get(position) else { return };
         let context = self.context.of_call(&call.tool_use_id);
         let report = report(run.status, run.outcome.as_ref());

@@ -138,16 +138,16 @@ impl Transcript {
         self.prefix.send(head)
     }
 
-    /// The JSON of the blocks at these places of the request that a text can replace, each of them
-    /// once.
-    pub(super) fn replaceable(&self, places: &[BlockPosition]) -> BTreeSet<String> {
+    /// The JSON of the blocks at these positions of the request that a text can replace, each of
+    /// them once.
+    pub(super) fn replaceable_blocks(&self, positions: &[BlockPosition]) -> BTreeSet<String> {
         let messages = format!("[{}]", self.text);
         let messages = sent(&messages);
-        let block = |place: &BlockPosition| {
-            let content = messages.get(place.message)?.content.get();
-            sent_view::replaceable(content, *place).map(str::to_owned)
+        let block = |position: &BlockPosition| {
+            let content = messages.get(position.message)?.content.get();
+            sent_view::replaceable_block(content, *position).map(str::to_owned)
         };
-        places.iter().filter_map(block).collect()
+        positions.iter().filter_map(block).collect()
     }
 
     /// The change that leaves out all thinking, if any is sent.
@@ -224,7 +224,7 @@ impl Transcript {
         all.extend(lines.iter().map(|line| {
             let is_user = line.role == Role::User.as_str();
             let role = if is_user { Role::User } else { Role::Assistant };
-            match sent_view::changed(line.seq, &line.content, &self.view.changes) {
+            match sent_view::apply_changes(line.seq, &line.content, &self.view.changes) {
                 Some(content) => repair::Line { role, content: Cow::Owned(content) },
                 None => repair::Line::stored(role, &line.content),
             }

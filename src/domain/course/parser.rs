@@ -9,7 +9,7 @@ pub(super) const MAX_LINK: usize = 2000;
 
 /// The lines parsed so far.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct CourseParser {
     title: Option<String>,
     link: Option<String>,
     instructor: Option<String>,
@@ -17,7 +17,7 @@ pub(super) struct Draft {
     lessons: Vec<Lesson>,
 }
 
-impl Draft {
+impl CourseParser {
     pub(super) fn has_title(&self) -> bool {
         self.title.is_some()
     }
@@ -55,10 +55,10 @@ impl Draft {
     }
 
     /// Adds a line: a field where fields are allowed, otherwise text.
-    pub(super) fn take(&mut self, line: usize, text: &str) -> Result<(), BadCourse> {
-        let Some(lesson) = self.lessons.last_mut() else { return self.take_early(line, text) };
+    pub(super) fn add_line(&mut self, line: usize, text: &str) -> Result<(), BadCourse> {
+        let Some(lesson) = self.lessons.last_mut() else { return self.add_early_line(line, text) };
         if lesson.text.trim().is_empty()
-            && let Some(link) = fact(text, "Lesson Link")
+            && let Some(link) = field(text, "Lesson Link")
         {
             return self.link_lesson(line, link);
         }
@@ -66,13 +66,13 @@ impl Draft {
         Ok(())
     }
 
-    fn take_early(&mut self, line: usize, text: &str) -> Result<(), BadCourse> {
-        if let Some(title) = fact(text, "Course Title") {
+    fn add_early_line(&mut self, line: usize, text: &str) -> Result<(), BadCourse> {
+        if let Some(title) = field(text, "Course Title") {
             return self.name(line, title);
         }
-        if let Some(link) = fact(text, "Course Link") {
+        if let Some(link) = field(text, "Course Link") {
             self.link = linked(line, link)?;
-        } else if let Some(name) = fact(text, "Course Instructor") {
+        } else if let Some(name) = field(text, "Course Instructor") {
             let is_named = !name.trim().is_empty();
             self.instructor = is_named.then(|| titled(line, name)).transpose()?;
         } else {
@@ -93,7 +93,7 @@ impl Draft {
 }
 
 /// Returns the value of a field such as `Course Title: …`; the field's case is ignored.
-pub(super) fn fact<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (key, value) = line.trim_start().split_once(':')?;
     key.trim_end().eq_ignore_ascii_case(name).then_some(value)
 }

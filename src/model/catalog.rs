@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_hours(1);
 /// Requests the list of models now and once per interval until `stop` is cancelled. If a server
 /// has no list, the built-in capabilities stay in use. Servers of Chat Completions are not
 /// queried: their lists do not state capabilities.
-pub async fn keep_current(model: Model, models: Arc<Models>, stop: CancellationToken) {
+pub async fn refresh_periodically(model: Model, models: Arc<Models>, stop: CancellationToken) {
     let Model::Anthropic(client) = model else { return };
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
