@@ -12,6 +12,6 @@ pub(super) async fn open_registry(
 ) -> anyhow::Result<(Arc<Registry>, Arc<ToolServers>)> {
     let registry = Arc::new(Registry::new(tools)?);
     let servers = ToolServers::start(servers, &registry);
-    servers.tried().await;
+    servers.wait_for_first_attempts().await;
     Ok((registry, Arc::new(servers)))
 }

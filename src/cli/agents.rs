@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::client::{Client, ServerArgs};
-use super::json::{items, some_word, word};
+use super::json::{items, non_empty_string, string};
 use super::sessions::print_json;
 use super::terminal::{Terminals, one_line, safe, safe_json};
 use super::{output, table};
@@ -57,8 +57,8 @@ async fn list(client: &Client, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let row = |agent: &Value| {
-        let (name, source) = (word(agent, "name"), word(agent, "source"));
-        [name, &version(agent), source, word(agent, "description")].map(str::to_owned)
+        let (name, source) = (string(agent, "name"), string(agent, "source"));
+        [name, &version(agent), source, string(agent, "description")].map(str::to_owned)
     };
     let rows: Vec<_> = agents.iter().map(row).collect();
     table::show(["NAME", "VERSION", "SOURCE", "DESCRIPTION"], &rows);
@@ -74,19 +74,22 @@ async fn show(client: &Client, name: &AgentChoice, json: bool) -> anyhow::Result
         print_json(&agent);
         return Ok(());
     }
-    let source = word(&agent, "source");
-    output::say(&one_line(&format!("{} version {} ({source})", name.name, version(&agent))));
-    if let Some(description) = some_word(&agent, "description") {
-        output::say(&one_line(description));
+    let source = string(&agent, "source");
+    output::print_line(&one_line(&format!("{} version {} ({source})", name.name, version(&agent))));
+    if let Some(description) = non_empty_string(&agent, "description") {
+        output::print_line(&one_line(description));
     }
     let left_out: Vec<&str> =
         items(&agent, "tools_left_out").iter().filter_map(Value::as_str).collect();
     if !left_out.is_empty() {
-        output::say(&one_line(&format!("tools not available here: {}", left_out.join(", "))));
+        output::print_line(&one_line(&format!(
+            "tools not available here: {}",
+            left_out.join(", ")
+        )));
     }
     let mut profile = agent.get("profile").cloned().unwrap_or_default();
     // The prompt is printed as text with its line breaks, not as a JSON string.
-    let prompt = some_word(&profile, "system").map(str::to_owned);
+    let prompt = non_empty_string(&profile, "system").map(str::to_owned);
     if let Some(members) = profile.as_object_mut() {
         members.remove("description");
         if prompt.is_some() {
@@ -96,10 +99,10 @@ async fn show(client: &Client, name: &AgentChoice, json: bool) -> anyhow::Result
     if profile != json!({}) {
         let text = serde_json::to_string_pretty(&profile)?;
         let text = if Terminals::detect().output { safe_json(&text) } else { text.into() };
-        output::say(&format!("\n{text}"));
+        output::print_line(&format!("\n{text}"));
     }
     if let Some(prompt) = prompt {
-        output::say(&format!("\n{}", safe(&prompt)));
+        output::print_line(&format!("\n{}", safe(&prompt)));
     }
     Ok(())
 }

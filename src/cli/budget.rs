@@ -98,10 +98,10 @@ async fn act(conn: &mut PgConnection, tenant: &str, action: Action) -> anyhow::R
 async fn show(conn: &mut PgConnection, tenant: TenantId) -> anyhow::Result<()> {
     let uses = list(conn, tenant).await?;
     if uses.is_empty() {
-        output::say("no budgets");
+        output::print_line("no budgets");
     }
     for budget_use in uses {
-        output::say(&line(&budget_use));
+        output::print_line(&line(&budget_use));
     }
     Ok(())
 }

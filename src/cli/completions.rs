@@ -29,7 +29,7 @@ impl Command {
             clap::Command::new(NAME).args(all.get_arguments()).subcommands(shown.cloned());
         let mut script = Vec::new();
         generate(self.shell, &mut shown, NAME, &mut script);
-        output::say(String::from_utf8(script)?.trim_end());
+        output::print_line(String::from_utf8(script)?.trim_end());
         Ok(())
     }
 }

@@ -52,7 +52,7 @@ struct Check {
 impl Command {
     pub(super) fn run(self) -> anyhow::Result<()> {
         for name in unknown_variables(&accept_old_variables(Cli::command())) {
-            output::complain(&format!("twostep: {name} is set, but no option reads it"));
+            output::print_error(&format!("twostep: {name} is set, but no option reads it"));
         }
         match self.action {
             Action::Print(command) => command.run(),
@@ -67,7 +67,7 @@ impl Print {
             let is_terminal = Terminals::detect().output;
             for option in &self.options.options {
                 let json = serde_json::to_string(option)?;
-                output::say(&if is_terminal { safe_json(&json) } else { json.into() });
+                output::print_line(&if is_terminal { safe_json(&json) } else { json.into() });
             }
             return Ok(());
         }
@@ -92,7 +92,10 @@ impl Check {
                 .with_context(|| format!("the script {} cannot be used", path.display()))?;
         }
         if let Listen::Api(serve) = &config.listen {
-            output::say(&format!("the configuration is valid; the address is {}", serve.bind));
+            output::print_line(&format!(
+                "the configuration is valid; the address is {}",
+                serve.bind
+            ));
         }
         Ok(())
     }

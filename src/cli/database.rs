@@ -79,7 +79,7 @@ async fn check_schema_in_time(
             return checked;
         }
         if !is_announced {
-            output::complain("Another process is migrating the schema; waiting for it.");
+            output::print_error("Another process is migrating the schema; waiting for it.");
         }
         is_announced = true;
         sleep(POLL_EVERY).await;

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 /// Returns a string member, or an empty string.
-pub(super) fn word<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn string<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns a string member that is not empty.
-pub(super) fn some_word<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
-    Some(word(value, key)).filter(|word| !word.is_empty())
+pub(super) fn non_empty_string<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    Some(string(value, key)).filter(|text| !text.is_empty())
 }
 
 /// Returns an array member, or an empty slice.

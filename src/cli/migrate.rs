@@ -17,13 +17,13 @@ impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let (options, private_postgres) = open_database(self.database.into_database()?).await?;
         for granted in bring_up_to_date_and_grant(options).await? {
-            output::say(&format!("granted: {granted}"));
+            output::print_line(&format!("granted: {granted}"));
         }
         if let Some(private_postgres) = private_postgres {
             private_postgres.stop().await?;
         }
         let newest = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
-        output::say(&format!("the schema is at version {newest}"));
+        output::print_line(&format!("the schema is at version {newest}"));
         Ok(())
     }
 }

@@ -118,11 +118,14 @@ pub fn run() -> ExitCode {
     if let Command::Pdf(command) = &cli.command {
         return command.run();
     }
-    let secrets = Secrets::given(&command, &matches);
+    let secrets = Secrets::from_command(&command, &matches);
     cli.run(&secrets).unwrap_or_else(|error| {
         let why = Redactor::new(secrets.iter(), Form::Text)
             .map(|redactor| redactor.redact_text(&format!("{error:#}")));
-        output::complain(&format!("twostep: {}", why.unwrap_or_else(|broken| broken.to_string())));
+        output::print_error(&format!(
+            "twostep: {}",
+            why.unwrap_or_else(|broken| broken.to_string())
+        ));
         status::of(&error)
     })
 }

@@ -3,17 +3,17 @@
 use std::io::{ErrorKind, Write as _, stderr, stdout};
 
 /// Prints a line of data. A closed stdout, as with `head`, is not an error.
-pub(super) fn say(line: &str) {
+pub(super) fn print_line(line: &str) {
     match writeln!(stdout(), "{line}") {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            complain(&format!("twostep: stdout cannot be written: {error}"));
+            print_error(&format!("twostep: stdout cannot be written: {error}"));
         }
         Ok(()) | Err(_) => {}
     }
 }
 
 /// Prints a message on stderr.
-pub(super) fn complain(line: &str) {
+pub(super) fn print_error(line: &str) {
     // There is no other channel for an error of stderr.
     let _ = writeln!(stderr(), "{line}");
 }
@@ -26,7 +26,7 @@ pub(super) fn write(text: &str) {
 }
 
 /// Prints a prompt without a line break.
-pub(super) fn ask(question: &str) {
+pub(super) fn print_prompt(question: &str) {
     let mut stderr = stderr();
     let _ = stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush());
 }

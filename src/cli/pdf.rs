@@ -19,7 +19,7 @@ impl Command {
     /// Prints the reason of a failure to stderr, which the parent process logs.
     pub(super) fn run(&self) -> ExitCode {
         enter(self.stage, self.max_bytes).unwrap_or_else(|reason| {
-            output::complain(&reason);
+            output::print_error(&reason);
             ExitCode::FAILURE
         })
     }

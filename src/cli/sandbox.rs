@@ -20,7 +20,7 @@ impl Command {
     /// Runs the command. The service reads errors of the sandbox from stderr.
     pub(super) fn run(&self) -> ExitCode {
         enter(self.stage, &self.surroundings, &self.script).unwrap_or_else(|why| {
-            output::complain(&why);
+            output::print_error(&why);
             failed()
         })
     }

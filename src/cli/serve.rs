@@ -125,7 +125,7 @@ fn print_greeting(app: &Application, summary: &Summary) {
         format!("    -d '{{\"content\":\"{}\"}}'", summary.example),
     ]);
     for line in lines {
-        output::say(&line);
+        output::print_line(&line);
     }
     if app.simulator().is_some() {
         tracing::warn!("the simulator replaces the model: answers are scripted");

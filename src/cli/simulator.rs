@@ -33,7 +33,7 @@ impl Command {
             .with_context(|| format!("the address {} cannot be bound", self.bind))?;
         let options = Options { simulates_cache: true, ..Options::default() };
         let simulator = Simulator::start(listener, script, options);
-        output::say(&format!(
+        output::print_line(&format!(
             "the simulator, which is not a language model, serves the Messages API and Chat \
              Completions at {}",
             simulator.base_url()

@@ -15,14 +15,14 @@ pub(super) const INTERRUPTED: u8 = 130;
 /// Options or arguments that are invalid in combination or in this context.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Misused(pub(super) String);
+pub(super) struct UsageError(pub(super) String);
 
 /// The status of a command that failed.
 pub(super) fn of(error: &anyhow::Error) -> ExitCode {
     if let Some(stop) = error.downcast_ref::<ForcedStop>() {
         return stop.exit_code();
     }
-    if error.is::<Misused>() {
+    if error.is::<UsageError>() {
         return ExitCode::from(2);
     }
     match error.downcast_ref() {

@@ -15,7 +15,7 @@ pub(super) fn show<const N: usize>(heads: [&str; N], rows: &[[String; N]]) {
     let widths: [usize; N] = std::array::from_fn(width);
     let line = |cells: [&str; N]| {
         let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        output::say(cells.collect::<Vec<_>>().join("  ").trim_end());
+        output::print_line(cells.collect::<Vec<_>>().join("  ").trim_end());
     };
     line(heads);
     for row in &rows {

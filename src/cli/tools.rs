@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::client::{Client, ServerArgs};
-use super::json::{items, word};
+use super::json::{items, string};
 use super::sessions::print_json;
 use super::terminal::{Terminals, safe_json};
 use super::{output, table};
@@ -45,15 +45,16 @@ impl Command {
                     .map(|tool| {
                         let is_default = tool.get("default") == Some(&Value::Bool(true));
                         let default = if is_default { "yes" } else { "" };
-                        let about = word(tool, "description");
+                        let about = string(tool, "description");
                         let about = about.split_inclusive(". ").next().unwrap_or_default();
-                        [word(tool, "name"), word(tool, "class"), default, about].map(str::to_owned)
+                        [string(tool, "name"), string(tool, "class"), default, about]
+                            .map(str::to_owned)
                     })
                     .collect();
                 table::show(["NAME", "CLASS", "DEFAULT", "DESCRIPTION"], &rows);
             }
             Action::Schema { name } => {
-                let tool = tools.iter().find(|tool| word(tool, "name") == name);
+                let tool = tools.iter().find(|tool| string(tool, "name") == name);
                 let tool = tool.with_context(|| format!("tool {name:?} does not exist"))?;
                 let schema = tool.get("input_schema").unwrap_or(&Value::Null);
                 let json = if self.json {
@@ -61,7 +62,7 @@ impl Command {
                 } else {
                     serde_json::to_string_pretty(schema)?
                 };
-                output::say(&if Terminals::detect().output {
+                output::print_line(&if Terminals::detect().output {
                     safe_json(&json)
                 } else {
                     json.into()

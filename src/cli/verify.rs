@@ -32,7 +32,7 @@ impl Command {
     /// not run.
     pub(super) async fn run(self) -> ExitCode {
         self.check().await.unwrap_or_else(|error| {
-            output::complain(&format!("twostep: {error:#}"));
+            output::print_error(&format!("twostep: {error:#}"));
             ExitCode::from(2)
         })
     }
@@ -63,7 +63,7 @@ impl Total {
     fn take(&mut self, verification: &Verification) {
         for finding in &verification.findings {
             // Tool call ids come from the model and may contain line breaks.
-            output::say(&finding.to_string().replace(char::is_control, " "));
+            output::print_line(&finding.to_string().replace(char::is_control, " "));
         }
         self.sessions += 1;
         self.broken += usize::from(!verification.findings.is_empty());
@@ -105,7 +105,7 @@ async fn verify(options: &PgConnectOptions, only: Option<SessionId>) -> anyhow::
         None => verify_all(&mut conn, &mut total).await?,
     }
     conn.close().await?;
-    output::say(&total.summary());
+    output::print_line(&total.summary());
     Ok(if total.findings == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -17,11 +17,11 @@ impl Command {
     pub(super) fn run(&self) {
         let version = env!("CARGO_PKG_VERSION");
         if !self.json {
-            output::say(&format!("twostep {version}"));
+            output::print_line(&format!("twostep {version}"));
             return;
         }
         let schema = MIGRATIONS.iter().map(|migration| migration.version).max();
-        output::say(
+        output::print_line(
             &json!({ "name": "twostep", "version": version, "schema": schema }).to_string(),
         );
     }

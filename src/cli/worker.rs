@@ -20,13 +20,13 @@ impl Command {
         // Before anything is started, so that a signal always shuts down gracefully.
         let shutdown = shutdown_signal()?;
         let app = Application::build(config).await?;
-        output::say(&format!("twostep {} executes runs", env!("CARGO_PKG_VERSION")));
+        output::print_line(&format!("twostep {} executes runs", env!("CARGO_PKG_VERSION")));
         if let Some(address) = app.address() {
-            output::say(&format!("  health     http://{}/readyz", reachable(address)));
+            output::print_line(&format!("  health     http://{}/readyz", reachable(address)));
         }
-        output::say(&format!("  database   {database}"));
-        output::say(&format!("  model      {model}"));
-        output::say(&format!("  workspace  {workspace}"));
+        output::print_line(&format!("  database   {database}"));
+        output::print_line(&format!("  model      {model}"));
+        output::print_line(&format!("  workspace  {workspace}"));
         app.run_until_stopped(shutdown).await
     }
 }

@@ -22,7 +22,7 @@ pub struct Secrets(Vec<SecretString>);
 
 impl Secrets {
     /// Collects the secrets of the environment and of a command line that `command` parsed.
-    pub fn given(command: &Command, matches: &ArgMatches) -> Self {
+    pub fn from_command(command: &Command, matches: &ArgMatches) -> Self {
         let mut secrets = Self::default();
         for name in SECRETS.into_iter().chain(OF_LIBRARIES) {
             secrets.0.extend(variable(name).map(SecretString::from));

@@ -11,7 +11,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
 use super::variable;
-use crate::tools::mcp::{Program, Reach, ServerSettings, is_server_name};
+use crate::tools::mcp::{Program, ServerSettings, ServerTransport, is_server_name};
 
 /// The default timeout of a call, in seconds.
 const DEFAULT_TIMEOUT: u64 = 60;
@@ -31,7 +31,7 @@ struct ServerFile {
 #[serde(deny_unknown_fields)]
 struct ServerEntry {
     #[serde(rename = "type")]
-    kind: Option<Transport>,
+    kind: Option<TransportType>,
     command: Option<String>,
     #[serde(default)]
     args: Vec<String>,
@@ -49,7 +49,7 @@ struct ServerEntry {
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Transport {
+enum TransportType {
     Stdio,
     #[serde(alias = "streamable-http", alias = "streamable_http")]
     Http,
@@ -91,29 +91,34 @@ impl ServerEntry {
         );
         let (timeout, is_trusted, only) =
             (Duration::from_secs(seconds), self.trusted, self.tools.clone());
-        let reach = self.into_reach(variable)?;
-        Ok(ServerSettings { name, reach, is_trusted, timeout, only, withheld: Vec::new() })
+        let transport = self.into_transport(variable)?;
+        Ok(ServerSettings { name, transport, is_trusted, timeout, only, withheld: Vec::new() })
     }
 
-    fn into_reach(self, variable: &impl Fn(&str) -> Option<String>) -> anyhow::Result<Reach> {
+    fn into_transport(
+        self,
+        variable: &impl Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<ServerTransport> {
         let Self { kind, command, args, env, cwd, url, headers, .. } = self;
         match (command, url) {
-            (Some(command), None) if kind.is_none_or(|kind| kind == Transport::Stdio) => {
+            (Some(command), None) if kind.is_none_or(|kind| kind == TransportType::Stdio) => {
                 ensure!(headers.is_empty(), "a program takes no headers");
                 let env = env.into_iter().map(|(name, value)| {
-                    let value = filled(&value, variable).with_context(|| format!("env {name}"))?;
+                    let value = expand_variables(&value, variable)
+                        .with_context(|| format!("env {name}"))?;
                     Ok((name, value))
                 });
                 let env = env.collect::<anyhow::Result<_>>()?;
-                Ok(Reach::Program(Program { command, args, env, folder: cwd }))
+                Ok(ServerTransport::Program(Program { command, args, env, folder: cwd }))
             }
-            (None, Some(url)) if kind.is_none_or(|kind| kind == Transport::Http) => {
-                let url: Url = filled(&url, variable)?.parse().context("the url is not one")?;
+            (None, Some(url)) if kind.is_none_or(|kind| kind == TransportType::Http) => {
+                let url: Url =
+                    expand_variables(&url, variable)?.parse().context("the url is not one")?;
                 let is_web = matches!(url.scheme(), "http" | "https");
                 ensure!(is_web, "the url is not that of a web server");
                 let is_plain = args.is_empty() && env.is_empty() && cwd.is_none();
                 ensure!(is_plain, "args, env and cwd are for a program");
-                Ok(Reach::Http { url, headers: read_headers(headers, variable)? })
+                Ok(ServerTransport::Http { url, headers: read_headers(headers, variable)? })
             }
             _ => bail!("it has neither a command, of type stdio, nor a url, of type http"),
         }
@@ -129,7 +134,7 @@ fn read_headers(
         let of = || format!("header {name}");
         let key: HeaderName = name.parse().with_context(of)?;
         ensure!(!RESERVED.contains(&key.as_str()), "the protocol sends {name} itself");
-        let value = filled(&value, variable).with_context(of)?;
+        let value = expand_variables(&value, variable).with_context(of)?;
         let mut value = HeaderValue::from_str(&value).with_context(of)?;
         value.set_sensitive(true);
         read.insert(key, value);
@@ -139,17 +144,20 @@ fn read_headers(
 
 /// Replaces each `${NAME}` with the environment variable of that name. So the file need not contain
 /// secrets, and a program receives only the variables that the file names.
-fn filled(text: &str, variable: &impl Fn(&str) -> Option<String>) -> anyhow::Result<String> {
-    let mut filled = String::new();
+fn expand_variables(
+    text: &str,
+    variable: &impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<String> {
+    let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let (name, after) = after.split_once('}').context("a ${ has no }")?;
-        filled.push_str(before);
-        filled.push_str(&variable(name).with_context(|| format!("{name} is not set"))?);
+        expanded.push_str(before);
+        expanded.push_str(&variable(name).with_context(|| format!("{name} is not set"))?);
         rest = after;
     }
-    filled.push_str(rest);
-    Ok(filled)
+    expanded.push_str(rest);
+    Ok(expanded)
 }
 
 /// The secrets of a file, which must not appear in the log. Empty if the file cannot be read.
@@ -157,8 +165,8 @@ pub(super) fn secrets_of(path: &Path) -> Vec<String> {
     const WORDS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH"];
     let mut secrets = Vec::new();
     for server in read_servers(path).unwrap_or_default() {
-        match server.reach {
-            Reach::Program(program) => {
+        match server.transport {
+            ServerTransport::Program(program) => {
                 let is_secret = |name: &String| {
                     let name = name.to_uppercase();
                     WORDS.iter().any(|word| name.contains(word))
@@ -166,7 +174,7 @@ pub(super) fn secrets_of(path: &Path) -> Vec<String> {
                 let named = program.env.into_iter().filter(|(name, _)| is_secret(name));
                 secrets.extend(named.map(|(_, value)| value));
             }
-            Reach::Http { url, headers } => {
+            ServerTransport::Http { url, headers } => {
                 secrets.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
                 secrets.extend(url.password().map(str::to_owned));
                 let values = headers.values().filter_map(|value| value.to_str().ok());
@@ -201,12 +209,12 @@ mod tests {
         }}"#;
         let servers = read(text).unwrap();
         let [files, web] = servers.as_slice() else { panic!("{servers:?}") };
-        let Reach::Program(program) = &files.reach else { panic!("{files:?}") };
+        let ServerTransport::Program(program) = &files.transport else { panic!("{files:?}") };
         assert_eq!((files.name.as_str(), files.is_trusted), ("files", false));
         assert_eq!((files.timeout.as_secs(), files.only.clone()), (60, None));
         assert_eq!((program.command.as_str(), &program.args), ("/bin/f", &vec!["-x".to_owned()]));
         assert_eq!(program.env, BTreeMap::from([("P".to_owned(), "geheimgeheim".to_owned())]));
-        let Reach::Http { url, headers } = &web.reach else { panic!("{web:?}") };
+        let ServerTransport::Http { url, headers } = &web.transport else { panic!("{web:?}") };
         assert_eq!((web.name.as_str(), web.is_trusted, web.timeout.as_secs()), ("web", true, 5));
         assert_eq!((url.as_str(), web.only.clone()), ("https://h/mcp", Some(vec!["a".to_owned()])));
         assert_eq!(headers["x-key"], "is geheim");

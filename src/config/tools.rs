@@ -14,7 +14,7 @@ use super::web::WebArgs;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::builtin::{self, FileOptions, OpenMeteo, Options, Records};
 #[cfg(feature = "faults")]
-use crate::tools::crash_test_tools::tools as more_tools;
+use crate::tools::crash_test_tools::tools as crash_test_tools;
 use crate::tools::mcp::ServerSettings;
 use crate::tools::policy::{EvaluatorSource, OperatorPolicy};
 use crate::tools::{Tool, TypedTool as _};
@@ -159,12 +159,12 @@ impl ToolArgs {
             }
             tools.retain(|tool| names.iter().any(|name| name == tool.name()));
         }
-        tools.extend(more_tools());
+        tools.extend(crash_test_tools());
         Ok(tools)
     }
 }
 
 #[cfg(not(feature = "faults"))]
-fn more_tools() -> Vec<Arc<dyn Tool>> {
+fn crash_test_tools() -> Vec<Arc<dyn Tool>> {
     Vec::new()
 }

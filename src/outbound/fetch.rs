@@ -7,7 +7,7 @@ use reqwest::{Response, Url};
 use tokio::time::timeout;
 
 use super::body::{BadBody, read_body};
-use super::{Outbound, Reach, Refused};
+use super::{Outbound, Reach, RefusedUrl};
 
 /// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
@@ -35,7 +35,7 @@ pub struct Page {
 pub enum NoPage {
     /// The address rules refuse the URL.
     #[error("the URL {0}")]
-    Refused(#[from] Refused),
+    Refused(#[from] RefusedUrl),
     /// The URL of a public host has a port other than the default.
     #[error("the URL has a port")]
     Port,
@@ -71,7 +71,7 @@ impl Outbound {
             let (target, reach) = self.normalized(url)?;
             // A public host must not redirect requests to hosts that the operator listed.
             if (previous_reach, reach) == (Reach::Public, Reach::Listed) {
-                return Err(Refused::Host.into());
+                return Err(RefusedUrl::Host.into());
             }
             let request = self.client_by(reach).get(target.clone());
             let request = request.header(ACCEPT, ACCEPTED).header(ACCEPT_ENCODING, "gzip, br");
@@ -90,7 +90,7 @@ impl Outbound {
         url.set_fragment(None);
         let is_plain = url.scheme() == "http" && url.port().is_none();
         if is_plain && self.hosts.reach(&url) != Ok(Reach::Listed) {
-            url.set_scheme("https").map_err(|()| Refused::Scheme)?;
+            url.set_scheme("https").map_err(|()| RefusedUrl::Scheme)?;
         }
         let reach = self.hosts.reach(&url)?;
         if reach == Reach::Public && url.port().is_some() {

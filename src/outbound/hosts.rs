@@ -14,12 +14,12 @@ const PUBLIC: &str = "public";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts {
     allows_public: bool,
-    listed: Vec<Listed>,
+    listed: Vec<AllowedHost>,
 }
 
 /// A host name or address, and a port if the entry is limited to one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Listed {
+struct AllowedHost {
     host: String,
     port: Option<u16>,
 }
@@ -40,7 +40,7 @@ pub enum Reach {
 
 /// The reason that a URL is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum RefusedUrl {
     /// The scheme is not supported.
     #[error("is not an http or https URL")]
     Scheme,
@@ -77,42 +77,42 @@ impl AllowedHosts {
 
     /// Returns the conditions under which a URL may be requested. The addresses of a host name are
     /// checked when a connection is made.
-    pub fn reach(&self, url: &Url) -> Result<Reach, Refused> {
+    pub fn reach(&self, url: &Url) -> Result<Reach, RefusedUrl> {
         if !["http", "https"].contains(&url.scheme()) {
-            return Err(Refused::Scheme);
+            return Err(RefusedUrl::Scheme);
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Refused::Credentials);
+            return Err(RefusedUrl::Credentials);
         }
         if url.fragment().is_some() {
-            return Err(Refused::Fragment);
+            return Err(RefusedUrl::Fragment);
         }
-        let host = url.host_str().ok_or(Refused::Scheme)?;
+        let host = url.host_str().ok_or(RefusedUrl::Scheme)?;
         if self.listed.iter().any(|listed| listed.is(host, url.port_or_known_default())) {
             return Ok(Reach::Listed);
         }
         if !self.allows_public {
-            return Err(Refused::Host);
+            return Err(RefusedUrl::Host);
         }
         if url.scheme() != "https" {
-            return Err(Refused::Plain);
+            return Err(RefusedUrl::Plain);
         }
         // `Url` normalizes every notation of an address.
         let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
         if address.is_some_and(|address| !is_public(address)) {
-            return Err(Refused::Address);
+            return Err(RefusedUrl::Address);
         }
         Ok(Reach::Public)
     }
 }
 
-impl Listed {
+impl AllowedHost {
     fn is(&self, host: &str, port: Option<u16>) -> bool {
         self.host == host && self.port.is_none_or(|own| Some(own) == port)
     }
 }
 
-impl FromStr for Listed {
+impl FromStr for AllowedHost {
     type Err = BadHost;
 
     fn from_str(text: &str) -> Result<Self, BadHost> {
@@ -134,13 +134,13 @@ impl FromStr for Listed {
 mod tests {
     use super::*;
 
-    fn reach(hosts: &[&str], url: &str) -> Result<Reach, Refused> {
+    fn reach(hosts: &[&str], url: &str) -> Result<Reach, RefusedUrl> {
         AllowedHosts::parse(hosts.iter().copied()).unwrap().reach(&url.parse().unwrap())
     }
 
     #[test]
     fn no_host_is_allowed_by_default() {
-        assert_eq!(reach(&[], "https://example.com/hook"), Err(Refused::Host));
+        assert_eq!(reach(&[], "https://example.com/hook"), Err(RefusedUrl::Host));
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
             "http://example.com/",
             "https://[::1]/",
         ] {
-            assert_eq!(reach(&hosts, url), Err(Refused::Host), "{url}");
+            assert_eq!(reach(&hosts, url), Err(RefusedUrl::Host), "{url}");
         }
     }
 
@@ -171,11 +171,11 @@ mod tests {
         for (url, expected) in [
             ("https://example.com/hook", Ok(Reach::Public)),
             ("https://1.1.1.1/", Ok(Reach::Public)),
-            ("http://example.com/hook", Err(Refused::Plain)),
-            ("https://127.0.0.1/", Err(Refused::Address)),
-            ("https://0x7f.1/", Err(Refused::Address)),
-            ("https://2852039166/", Err(Refused::Address)),
-            ("https://[::ffff:10.0.0.1]/", Err(Refused::Address)),
+            ("http://example.com/hook", Err(RefusedUrl::Plain)),
+            ("https://127.0.0.1/", Err(RefusedUrl::Address)),
+            ("https://0x7f.1/", Err(RefusedUrl::Address)),
+            ("https://2852039166/", Err(RefusedUrl::Address)),
+            ("https://[::ffff:10.0.0.1]/", Err(RefusedUrl::Address)),
         ] {
             assert_eq!(reach(&["public"], url), expected, "{url}");
         }
@@ -184,10 +184,10 @@ mod tests {
     #[test]
     fn credentials_and_fragments_are_refused_even_for_a_listed_host() {
         for (url, expected) in [
-            ("ftp://a.internal/", Refused::Scheme),
-            ("http://me@a.internal/", Refused::Credentials),
-            ("http://me:secret@a.internal/", Refused::Credentials),
-            ("http://a.internal/#part", Refused::Fragment),
+            ("ftp://a.internal/", RefusedUrl::Scheme),
+            ("http://me@a.internal/", RefusedUrl::Credentials),
+            ("http://me:secret@a.internal/", RefusedUrl::Credentials),
+            ("http://a.internal/#part", RefusedUrl::Fragment),
         ] {
             assert_eq!(reach(&["a.internal"], url), Err(expected), "{url}");
         }

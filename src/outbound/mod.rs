@@ -15,7 +15,7 @@ use reqwest::{Client, Url};
 pub use address::is_public;
 pub use body::{BadBody, read_body};
 pub use fetch::{MAX_PAGE, NoPage, PAGE_TIMEOUT, Page};
-pub use hosts::{AllowedHosts, BadHost, Reach, Refused};
+pub use hosts::{AllowedHosts, BadHost, Reach, RefusedUrl};
 use resolver::PublicOnly;
 
 /// HTTP clients for untrusted URLs.
@@ -46,7 +46,7 @@ impl Outbound {
     }
 
     /// Returns the client for this URL, or the reason that the URL is refused.
-    pub fn client(&self, url: &Url) -> Result<&Client, Refused> {
+    pub fn client(&self, url: &Url) -> Result<&Client, RefusedUrl> {
         Ok(self.client_by(self.hosts.reach(url)?))
     }
 

@@ -22,7 +22,7 @@ const SWEEP_BATCH: i64 = 1000;
 
 /// A claimed delivery, which no other process sends meanwhile.
 #[derive(Debug)]
-pub struct Due {
+pub struct DueDelivery {
     /// The ID.
     pub id: DeliveryId,
     /// The webhook.
@@ -30,7 +30,7 @@ pub struct Due {
     /// The number of this attempt, from 1.
     pub attempt: i32,
     /// The end of the claim.
-    pub taken_until: jiff::Timestamp,
+    pub claimed_until: jiff::Timestamp,
     /// The body.
     pub body: String,
     /// The URL.
@@ -42,7 +42,7 @@ pub struct Due {
 
 /// Limits on concurrent deliveries.
 #[derive(Debug, Clone, Copy)]
-pub struct Most {
+pub struct DeliveryLimits {
     /// Of one webhook.
     pub of_webhook: i64,
     /// Of one tenant.
@@ -57,18 +57,18 @@ pub struct Most {
 pub async fn claim_due(
     conn: &mut PgConnection,
     under_way: &[(WebhookId, i64)],
-    most: Most,
+    limits: DeliveryLimits,
     time: Duration,
-) -> Result<Vec<Due>, StoreError> {
+) -> Result<Vec<DueDelivery>, StoreError> {
     let (busy, counts): (Vec<Uuid>, Vec<i64>) =
         under_way.iter().map(|(id, count)| (id.as_uuid(), *count)).unzip();
     let rows = sqlx::query_file!(
         "src/store/claim_due.sql",
         &busy,
         &counts,
-        most.of_webhook,
-        most.of_tenant,
-        most.more,
+        limits.of_webhook,
+        limits.of_tenant,
+        limits.more,
         time.as_secs_f64(),
     )
     .fetch_all(conn)
@@ -77,11 +77,11 @@ pub async fn claim_due(
         .map(|row| {
             let secrets = [Some(row.secret), row.old_secret].into_iter().flatten();
             let secrets: Result<Vec<_>, String> = secrets.map(TryInto::try_into).collect();
-            Ok(Due {
+            Ok(DueDelivery {
                 id: row.id.into(),
                 webhook_id: row.webhook_id.into(),
                 attempt: row.attempts,
-                taken_until: row.taken_until.to_jiff(),
+                claimed_until: row.taken_until.to_jiff(),
                 body: row.body,
                 url: row.url,
                 secrets: secrets.map_err(unreadable("webhooks", "secret"))?,
@@ -92,7 +92,7 @@ pub async fn claim_due(
 
 /// The consequence of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum NextAttempt {
     /// None: the delivery succeeded.
     Delivered,
     /// Another attempt, after a pause.
@@ -106,14 +106,14 @@ pub enum Next {
 /// replay.
 pub async fn settle(
     conn: &mut PgConnection,
-    (id, taken_until): (DeliveryId, jiff::Timestamp),
+    (id, claimed_until): (DeliveryId, jiff::Timestamp),
     (status, error): (Option<u16>, Option<&str>),
-    next: Next,
+    next: NextAttempt,
 ) -> Result<(), StoreError> {
     let (state, pause) = match next {
-        Next::Delivered => (DeliveryState::Delivered, None),
-        Next::After(pause) => (DeliveryState::Pending, Some(pause.as_secs_f64())),
-        Next::Failed => (DeliveryState::Failed, None),
+        NextAttempt::Delivered => (DeliveryState::Delivered, None),
+        NextAttempt::After(pause) => (DeliveryState::Pending, Some(pause.as_secs_f64())),
+        NextAttempt::Failed => (DeliveryState::Failed, None),
     };
     sqlx::query!(
         "UPDATE webhook_deliveries
@@ -122,7 +122,7 @@ pub async fn settle(
              ended_at = CASE WHEN $6::float8 IS NULL THEN now() END
          WHERE id = $1 AND next_attempt_at = $2 AND state = 'pending'",
         id.as_uuid(),
-        taken_until.to_sqlx() as _,
+        claimed_until.to_sqlx() as _,
         state.as_str(),
         status.map(i32::from),
         error,

@@ -198,7 +198,7 @@ pub async fn replace_secret(
 }
 
 /// Disables a webhook whose address reported that it is gone, unless its URL has changed since.
-pub async fn note_gone(
+pub async fn disable_gone(
     conn: &mut PgConnection,
     id: WebhookId,
     url: &str,

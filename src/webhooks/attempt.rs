@@ -9,14 +9,14 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 
 use crate::domain::webhook::pause_after;
 use crate::outbound::Outbound;
-use crate::store::deliveries::{Due, Next};
+use crate::store::deliveries::{DueDelivery, NextAttempt};
 
 /// Time limit for the answer of a receiver.
 pub const TIMEOUT: Duration = Duration::from_secs(15);
 /// The status with which a receiver reports that it no longer exists.
 pub(super) const GONE: u16 = 410;
 /// The longest pause that a receiver can request.
-const MAX_ASKED: Duration = Duration::from_hours(1);
+const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
 /// Maximum length of a stored error, in characters.
 const MAX_ERROR: usize = 300;
 
@@ -28,12 +28,12 @@ pub(super) struct DeliveryAttempt {
     /// The reason of a failure.
     pub(super) error: Option<String>,
     /// The pause that the receiver requests.
-    asked: Option<Duration>,
+    retry_after: Option<Duration>,
 }
 
 impl DeliveryAttempt {
     /// Sends a delivery.
-    pub(super) async fn make(outbound: &Outbound, due: &Due) -> Self {
+    pub(super) async fn make(outbound: &Outbound, due: &DueDelivery) -> Self {
         let url = match due.url.parse::<Url>() {
             Ok(url) => url,
             Err(error) => return Self::failed(&format!("the URL is not valid: {error}")),
@@ -70,26 +70,27 @@ impl DeliveryAttempt {
         if (200..300).contains(&status) {
             return Self { status: Some(status), ..Self::default() };
         }
-        let asked = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let retry_after =
+            headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         Self {
             status: Some(status),
             error: Some(format!("answered {status}")),
-            asked: asked.map(Duration::from_secs),
+            retry_after: retry_after.map(Duration::from_secs),
         }
     }
 
     /// Returns the consequence of the attempt with this number.
-    pub(super) fn next(&self, attempt: i32) -> Next {
+    pub(super) fn next(&self, attempt: i32) -> NextAttempt {
         if self.error.is_none() {
-            return Next::Delivered;
+            return NextAttempt::Delivered;
         }
         match pause_after(attempt) {
             Some(pause) if self.status != Some(GONE) => {
-                let pause = pause.max(self.asked.unwrap_or_default().min(MAX_ASKED));
+                let pause = pause.max(self.retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
                 // Jitter: deliveries that failed together must not be retried together.
-                Next::After(pause.mul_f64(1.0 + fastrand::f64() / 10.0))
+                NextAttempt::After(pause.mul_f64(1.0 + fastrand::f64() / 10.0))
             }
-            _ => Next::Failed,
+            _ => NextAttempt::Failed,
         }
     }
 }
@@ -124,15 +125,15 @@ mod tests {
 
     fn pause(attempt: &DeliveryAttempt, number: i32) -> f64 {
         match attempt.next(number) {
-            Next::After(pause) => pause.as_secs_f64(),
-            other @ (Next::Delivered | Next::Failed) => panic!("{other:?}"),
+            NextAttempt::After(pause) => pause.as_secs_f64(),
+            other @ (NextAttempt::Delivered | NextAttempt::Failed) => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn a_successful_response_completes_the_delivery() {
         for status in [200, 202, 204] {
-            assert_eq!(answered(status, None).next(1), Next::Delivered, "{status}");
+            assert_eq!(answered(status, None).next(1), NextAttempt::Delivered, "{status}");
         }
     }
 
@@ -146,13 +147,13 @@ mod tests {
         ] {
             assert!((5.0..5.6).contains(&pause(&attempt, 1)), "{attempt:?}");
             assert!((300.0..331.0).contains(&pause(&attempt, 2)), "{attempt:?}");
-            assert_eq!(attempt.next(8), Next::Failed);
+            assert_eq!(attempt.next(8), NextAttempt::Failed);
         }
     }
 
     #[test]
     fn a_gone_receiver_gets_no_retry() {
-        assert_eq!(answered(410, None).next(1), Next::Failed);
+        assert_eq!(answered(410, None).next(1), NextAttempt::Failed);
     }
 
     #[test]

@@ -18,26 +18,28 @@ use crate::metrics::{Metrics, WebhookOutcome};
 use crate::outbound::Outbound;
 use crate::store::StoreError;
 use crate::store::connections::Connections;
-use crate::store::deliveries::{Due, Most, Next, claim_due, settle, sweep};
-use crate::store::webhooks::note_gone;
+use crate::store::deliveries::{
+    DeliveryLimits, DueDelivery, NextAttempt, claim_due, settle, sweep,
+};
+use crate::store::webhooks::disable_gone;
 pub use attempt::TIMEOUT;
 use attempt::{DeliveryAttempt, GONE};
 
 /// Interval between two reads of the outbox.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between two deletions of old deliveries.
-const SWEEP_EVERY: Duration = Duration::from_mins(10);
+const SWEEP_INTERVAL: Duration = Duration::from_mins(10);
 /// Duration of the claim of a delivery: longer than any attempt.
-const TAKEN_FOR: Duration = Duration::from_mins(1);
+const CLAIM_DURATION: Duration = Duration::from_mins(1);
 /// Maximum number of concurrent attempts for one webhook, for one tenant, and in all.
 const OF_WEBHOOK: i64 = 8;
 const OF_TENANT: i64 = 16;
 const ALL: i64 = 128;
 /// Time for attempts under way when the process stops.
-const DRAIN_FOR: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The webhooks of the attempts under way.
-type Busy = HashMap<Id, WebhookId>;
+type InFlight = HashMap<Id, WebhookId>;
 
 /// Delivers events to the webhooks of all tenants.
 #[derive(Debug)]
@@ -60,53 +62,55 @@ impl Sender {
     async fn send_all(self: &Arc<Self>, stop: &CancellationToken) {
         // Attempts are separate tasks: a slow receiver does not delay the others.
         let mut under_way = JoinSet::new();
-        let mut busy = Busy::new();
-        let mut look = interval(LOOK_EVERY);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut in_flight = InFlight::new();
+        let mut ticks = interval(CLAIM_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !stop.is_cancelled() {
             tokio::select! {
                 () = stop.cancelled() => break,
-                _ = look.tick() => {}
-                Some(ended) = under_way.join_next_with_id() => one_less(&mut busy, ended),
+                _ = ticks.tick() => {}
+                Some(ended) = under_way.join_next_with_id() => remove_ended(&mut in_flight, ended),
             }
-            for due in self.take(&busy).await {
+            for due in self.claim_due(&in_flight).await {
                 let webhook = due.webhook_id;
                 let sender = Arc::clone(self);
                 let task = under_way.spawn(async move { sender.send(due).await });
-                busy.insert(task.id(), webhook);
+                in_flight.insert(task.id(), webhook);
             }
         }
         // Deliveries that do not end in time are sent again by another process.
-        let _ = timeout(DRAIN_FOR, async { while under_way.join_next().await.is_some() {} }).await;
+        let _ =
+            timeout(DRAIN_TIMEOUT, async { while under_way.join_next().await.is_some() {} }).await;
     }
 
     /// Claims due deliveries, as far as the limits allow.
-    async fn take(&self, busy: &Busy) -> Vec<Due> {
+    async fn claim_due(&self, in_flight: &InFlight) -> Vec<DueDelivery> {
         let mut counts = HashMap::<WebhookId, i64>::new();
-        for webhook in busy.values() {
+        for webhook in in_flight.values() {
             *counts.entry(*webhook).or_default() += 1;
         }
         let more = ALL - counts.values().sum::<i64>();
-        let most = Most { of_webhook: OF_WEBHOOK, of_tenant: OF_TENANT, more };
+        let limits = DeliveryLimits { of_webhook: OF_WEBHOOK, of_tenant: OF_TENANT, more };
         let counts: Vec<_> = counts.into_iter().collect();
-        let due = self.pool.with(async |conn| claim_due(conn, &counts, most, TAKEN_FOR).await);
+        let due =
+            self.pool.with(async |conn| claim_due(conn, &counts, limits, CLAIM_DURATION).await);
         due.await.unwrap_or_else(|error| {
             tracing::warn!(%error, "webhook outbox could not be read");
             Vec::new()
         })
     }
 
-    async fn send(&self, due: Due) {
+    async fn send(&self, due: DueDelivery) {
         let attempt = DeliveryAttempt::make(&self.outbound, &due).await;
         let next = attempt.next(due.attempt);
         self.metrics.webhook_attempt(outcome(next));
         let settled = self.pool.with(async |conn| {
             // First: a reader who sees the failed delivery also sees that the webhook is disabled.
             if attempt.status == Some(GONE) {
-                note_gone(conn, due.webhook_id, &due.url).await?;
+                disable_gone(conn, due.webhook_id, &due.url).await?;
             }
             let how = (attempt.status, attempt.error.as_deref());
-            settle(conn, (due.id, due.taken_until), how, next).await
+            settle(conn, (due.id, due.claimed_until), how, next).await
         });
         let (webhook, delivery) = (due.webhook_id, due.id);
         if let Err(error) = settled.await {
@@ -117,7 +121,7 @@ impl Sender {
     }
 
     async fn sweep_all(&self) {
-        let mut clean = interval(SWEEP_EVERY);
+        let mut clean = interval(SWEEP_INTERVAL);
         loop {
             clean.tick().await;
             let swept = self.pool.with(async |conn| {
@@ -131,16 +135,16 @@ impl Sender {
     }
 }
 
-const fn outcome(next: Next) -> WebhookOutcome {
+const fn outcome(next: NextAttempt) -> WebhookOutcome {
     match next {
-        Next::Delivered => WebhookOutcome::Delivered,
-        Next::After(_) => WebhookOutcome::Retried,
-        Next::Failed => WebhookOutcome::Failed,
+        NextAttempt::Delivered => WebhookOutcome::Delivered,
+        NextAttempt::After(_) => WebhookOutcome::Retried,
+        NextAttempt::Failed => WebhookOutcome::Failed,
     }
 }
 
 /// Removes an attempt that has ended.
-fn one_less(busy: &mut Busy, ended: Result<(Id, ()), JoinError>) {
+fn remove_ended(in_flight: &mut InFlight, ended: Result<(Id, ()), JoinError>) {
     let task = match ended {
         Ok((task, ())) => task,
         Err(error) => {
@@ -148,5 +152,5 @@ fn one_less(busy: &mut Busy, ended: Result<(Id, ()), JoinError>) {
             error.id()
         }
     };
-    busy.remove(&task);
+    in_flight.remove(&task);
 }

@@ -98,7 +98,7 @@ pub(super) async fn store(
         let title = &course.title;
         done.with_context(|| format!("the course {title:?} could not be stored"))?;
         let (lessons, passages) = (course.lessons.len(), passages.len());
-        output::say(&one_line(&format!("{title}  {lessons} lessons, {passages} passages")));
+        output::print_line(&one_line(&format!("{title}  {lessons} lessons, {passages} passages")));
     }
     Ok(())
 }

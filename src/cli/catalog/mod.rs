@@ -81,10 +81,10 @@ async fn remove(conn: &mut PgConnection, tenant: TenantId, title: &str) -> anyho
 
 fn show(courses: &[Summary], json: bool) -> anyhow::Result<()> {
     if courses.is_empty() {
-        output::complain("no courses");
+        output::print_error("no courses");
     } else if json {
         for course in courses {
-            output::say(&serde_json::to_string(course)?);
+            output::print_line(&serde_json::to_string(course)?);
         }
     } else {
         let row = |course: &Summary| {

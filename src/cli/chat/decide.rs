@@ -55,14 +55,16 @@ pub(super) async fn decide(
     for call in turn.approvals().await? {
         show(&call);
         loop {
-            output::ask("Allow? [y]es, [n]o (with an optional reason), [a]lways in this session: ");
+            output::print_prompt(
+                "Allow? [y]es, [n]o (with an optional reason), [a]lways in this session: ",
+            );
             let line = tokio::select! {
                 line = lines.answer() => line,
                 interrupt = interrupts.next() => {
                     if let Err(quit) = interrupt {
                         return Ok(Decided::Quit(quit));
                     }
-                    output::complain("");
+                    output::print_error("");
                     stop.cancel();
                     return Ok(Decided::All);
                 }
@@ -88,13 +90,13 @@ pub(super) async fn decide(
 /// Prints a call. The service already escapes control characters; they are escaped here again, so
 /// that the terminal does not depend on the service.
 fn show(call: &Approval) {
-    output::complain(&format!("{} waits for approval:", one_line(&call.name)));
-    output::complain(&format!("  {}", safe(&call.display)));
+    output::print_error(&format!("{} waits for approval:", one_line(&call.name)));
+    output::print_error(&format!("  {}", safe(&call.display)));
     if let Some(reason) = &call.reason {
-        output::complain(&format!("  reason: {}", one_line(reason)));
+        output::print_error(&format!("  reason: {}", one_line(reason)));
     }
     if let Some(diff) = &call.diff {
-        output::complain(safe(diff).trim_end());
+        output::print_error(safe(diff).trim_end());
     }
 }
 
@@ -102,7 +104,7 @@ async fn allow_always(turn: &mut Turn, call: &Approval) -> Result<(), Failure> {
     let always = Map::from_iter([("remember".to_owned(), "session".into())]);
     match turn.decide(&call.tool_use_id, Decision::Allow, always).await {
         Err(failure) if failure.code() == Some("validation_failed") => {
-            output::complain("No rule can match only this call, so it is allowed once.");
+            output::print_error("No rule can match only this call, so it is allowed once.");
             turn.decide(&call.tool_use_id, Decision::Allow, Map::new()).await
         }
         decided => decided,

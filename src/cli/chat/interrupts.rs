@@ -25,7 +25,7 @@ impl Interrupts {
     }
 
     /// Cancels `stop` at the first Ctrl-C and returns at the second.
-    pub(super) async fn twice(&mut self, stop: &CancellationToken) -> Quit {
+    pub(super) async fn until_second(&mut self, stop: &CancellationToken) -> Quit {
         loop {
             if let Err(quit) = self.next().await {
                 return quit;
@@ -34,7 +34,7 @@ impl Interrupts {
                 return Quit(INTERRUPTED);
             }
             stop.cancel();
-            output::complain("\nStopping the run; Ctrl-C again to quit.");
+            output::print_error("\nStopping the run; Ctrl-C again to quit.");
         }
     }
 }

@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Client, Failure, ServerArgs};
-use super::json::{items, some_word, word};
+use super::json::{items, non_empty_string, string};
 use super::local::{LocalArgs, Service};
 use super::output;
 use super::status::NEEDS_APPROVAL;
-use super::talk::{NewSessionArgs, Notes, Run, Screen, Turn, new_session};
+use super::talk::{NewSessionArgs, NoteStyle, Run, Screen, Turn, new_session};
 use super::terminal::Terminals;
 use crate::domain::ids::SessionId;
 use crate::domain::permission::{Awaits, PermissionMode};
@@ -71,7 +71,7 @@ impl Command {
             permission_mode: self.permission_mode,
             lines: Lines::open(terminals.input),
             interrupts,
-            screen: Screen::new(Notes::of_conversation(terminals)),
+            screen: Screen::new(NoteStyle::of_conversation(terminals)),
             terminals,
             has_failed: false,
         };
@@ -130,7 +130,7 @@ impl Chat {
                 Ok(state) => state,
                 // A user at a terminal may send the message again.
                 Err(failure) if self.terminals.input => {
-                    output::complain(&format!("twostep: {failure}"));
+                    output::print_error(&format!("twostep: {failure}"));
                     RunState::Settled
                 }
                 Err(failure) => return Err(failure.into()),
@@ -154,10 +154,12 @@ impl Chat {
             }
             None => Value::Null,
         };
-        let Some(id) = some_word(&session, "id") else { return Ok(RunState::Settled) };
+        let Some(id) = non_empty_string(&session, "id") else { return Ok(RunState::Settled) };
         self.session = Some(id.to_owned());
-        self.screen.note(format!("session {id} {}", word(&session, "title")).trim_end());
-        let Some(run) = some_word(&session, "active_run_id") else { return Ok(RunState::Settled) };
+        self.screen.note(format!("session {id} {}", string(&session, "title")).trim_end());
+        let Some(run) = non_empty_string(&session, "active_run_id") else {
+            return Ok(RunState::Settled);
+        };
         let stop = CancellationToken::new();
         let turn = Turn::of(&self.client, id, run, stop.clone());
         self.follow(turn, stop).await
@@ -168,14 +170,14 @@ impl Chat {
         let mut is_warned = false;
         loop {
             if self.terminals.input && self.terminals.messages {
-                output::ask("> ");
+                output::print_prompt("> ");
             }
             tokio::select! {
                 line = self.lines.next() => match line {
                     Some(line) if line.trim().is_empty() => {}
                     line => {
                         if line.is_none() && self.terminals.input {
-                            output::complain("");
+                            output::print_error("");
                         }
                         return Ok(line);
                     }
@@ -186,7 +188,7 @@ impl Chat {
                         return Err(Quit(super::status::INTERRUPTED));
                     }
                     is_warned = true;
-                    output::complain("\nCtrl-C again to quit.");
+                    output::print_error("\nCtrl-C again to quit.");
                 }
             }
         }
@@ -209,7 +211,7 @@ impl Chat {
         let stop = CancellationToken::new();
         let turn = tokio::select! {
             turn = Turn::begin(&self.client, &session, &message, stop.clone()) => turn?,
-            quit = self.interrupts.twice(&stop) => return Ok(RunState::Quit(quit)),
+            quit = self.interrupts.until_second(&stop) => return Ok(RunState::Quit(quit)),
         };
         self.permission_mode = None;
         self.follow(turn, stop).await
@@ -222,10 +224,10 @@ impl Chat {
         stop: CancellationToken,
     ) -> Result<RunState, Failure> {
         loop {
-            let settled = turn.follow(|update| self.screen.see(update));
+            let settled = turn.follow(|update| self.screen.show(update));
             let run = tokio::select! {
                 run = settled => run,
-                quit = self.interrupts.twice(&stop) => return Ok(RunState::Quit(quit)),
+                quit = self.interrupts.until_second(&stop) => return Ok(RunState::Quit(quit)),
             };
             self.screen.end_line();
             let run = run?;
@@ -235,7 +237,7 @@ impl Chat {
             }
             if run.pending.iter().any(|call| call.awaits == Awaits::Client) {
                 for call in &run.pending {
-                    output::complain(&call.line());
+                    output::print_error(&call.line());
                 }
                 return Ok(RunState::Waiting);
             }
@@ -244,7 +246,7 @@ impl Chat {
                 Decided::All => {}
                 Decided::Quit(quit) => return Ok(RunState::Quit(quit)),
                 Decided::InputEnded => {
-                    output::complain("\nNo decision was made: the run waits.");
+                    output::print_error("\nNo decision was made: the run waits.");
                     return Ok(RunState::Waiting);
                 }
             }
@@ -254,7 +256,7 @@ impl Chat {
     fn settle(&mut self, run: &Run) {
         self.has_failed |= run.status != RunStatus::Completed;
         if let Some(problem) = run.problem() {
-            output::complain(&format!("twostep: {problem}"));
+            output::print_error(&format!("twostep: {problem}"));
         }
     }
 }

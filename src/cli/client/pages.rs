@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Client, Failure};
-use crate::cli::json::some_word;
+use crate::cli::json::non_empty_string;
 
 /// The largest page size.
 const PAGE: usize = 200;
@@ -29,7 +29,7 @@ impl Client {
                 return Err(Failure::unexpected(self, "the body is not a list"));
             };
             items.append(data);
-            after = some_word(&page, "next_cursor").map(str::to_owned);
+            after = non_empty_string(&page, "next_cursor").map(str::to_owned);
             if after.is_none() || items.len() >= most {
                 return Ok((items, after.is_some()));
             }

@@ -22,10 +22,10 @@ impl Sandbox {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let facts = Facts::gather(&self.folder).await;
         if self.json {
-            output::say(&serde_json::to_string(&facts)?);
+            output::print_line(&serde_json::to_string(&facts)?);
         } else {
             for line in lines(&facts) {
-                output::say(&line);
+                output::print_line(&line);
             }
         }
         Ok(if facts.auto.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -87,7 +87,7 @@ impl Command {
         with_database(database, "twostep keys", async |conn| match action {
             Action::Create(args) => {
                 let new_key = create(conn, &args).await?;
-                output::complain("The key is shown only once:");
+                output::print_error("The key is shown only once:");
                 show_new(&new_key, json)
             }
             Action::List { tenant } => show_list(&list(conn, tenant).await?, json),
@@ -99,8 +99,8 @@ impl Command {
             }
             Action::Rotate { id, grace } => {
                 let new_key = rotate(conn, id, grace).await?;
-                output::complain(&format!("Old key: {}", line(&known(conn, id).await?)));
-                output::complain("The new key is shown only once:");
+                output::print_error(&format!("Old key: {}", line(&known(conn, id).await?)));
+                output::print_error("The new key is shown only once:");
                 show_new(&new_key, json)
             }
         })

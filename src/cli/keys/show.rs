@@ -10,24 +10,24 @@ use crate::domain::api_key::KeyRecord;
 pub(super) fn show_new(new_key: &NewApiKey, json: bool) -> anyhow::Result<()> {
     let key = new_key.key.reveal();
     if !json {
-        output::say(&key);
+        output::print_line(&key);
         return Ok(());
     }
     let mut object = serde_json::to_value(&new_key.record)?;
     if let Some(members) = object.as_object_mut() {
         members.insert("key".to_owned(), json!(key));
     }
-    output::say(&object.to_string());
+    output::print_line(&object.to_string());
     Ok(())
 }
 
 /// Prints one line per key.
 pub(super) fn show_list(keys: &[KeyRecord], json: bool) -> anyhow::Result<()> {
     for key in keys {
-        output::say(&if json { serde_json::to_string(key)? } else { line(key) });
+        output::print_line(&if json { serde_json::to_string(key)? } else { line(key) });
     }
     if keys.is_empty() {
-        output::complain("no keys");
+        output::print_error("no keys");
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `twostep run`.
 
+mod printer;
 mod prompt;
-mod show;
 
 use std::process::ExitCode;
 
@@ -19,8 +19,8 @@ use super::talk::{NewSessionArgs, Run, Turn, new_session};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::{Awaits, Decision, PermissionMode};
 use crate::domain::run_status::RunStatus;
+use printer::RunPrinter;
 use prompt::prompt;
-use show::Show;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -99,25 +99,25 @@ impl Command {
             Some(id) => id.to_string(),
             None => new_session(client, &self.new_session.body()).await?,
         };
-        let mut show = Show::new(self.output);
+        let mut printer = RunPrinter::new(self.output);
         if self.session.is_some()
             && let Some(run) = Run::find_waiting(client, &session).await?
         {
             // The message would be queued until the waiting call is decided.
-            output::complain(
+            output::print_error(
                 "twostep: the message was not sent, because a run of the session waits for an action",
             );
-            show.end(&run, &session);
+            printer.end(&run, &session);
             return Ok(ExitCode::from(NEEDS_APPROVAL));
         }
         let mut turn = Turn::begin(client, &session, &self.message(prompt), stop.clone()).await?;
         let run = loop {
-            let run = turn.follow(|update| show.see(update)).await?;
+            let run = turn.follow(|update| printer.show(update)).await?;
             if !self.decide(&mut turn, &run).await? {
                 break run;
             }
         };
-        show.end(&run, &session);
+        printer.end(&run, &session);
         if stop.is_cancelled() {
             return Ok(ExitCode::from(INTERRUPTED));
         }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use tokio::sync::oneshot;
 
 use crate::cli::output;
-use crate::cli::status::Misused;
+use crate::cli::status::UsageError;
 use crate::cli::terminal::Terminals;
 
 /// Reads the prompt. An empty prompt is an error.
@@ -17,14 +17,14 @@ pub(super) async fn prompt(argument: Option<&str>) -> anyhow::Result<String> {
         Some(_) | None => from_stdin().await?,
     };
     if prompt.trim().is_empty() {
-        return Err(Misused("the prompt is empty".to_owned()).into());
+        return Err(UsageError("the prompt is empty".to_owned()).into());
     }
     Ok(prompt)
 }
 
 async fn from_stdin() -> anyhow::Result<String> {
     if Terminals::detect().input {
-        output::complain("Enter the message and end it with Ctrl-D:");
+        output::print_error("Enter the message and end it with Ctrl-D:");
     }
     let (sender, receiver) = oneshot::channel();
     // Not a thread of the runtime: its shutdown would wait for the blocking read.

@@ -10,8 +10,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Client, ServerArgs};
-use super::json::{items, some_word, word};
-use super::status::Misused;
+use super::json::{items, non_empty_string, string};
+use super::status::UsageError;
 use super::terminal::{Terminals, one_line, safe_json};
 use super::{output, table};
 use crate::domain::ids::SessionId;
@@ -94,12 +94,12 @@ impl Command {
 async fn list(client: &Client, limit: u32, json: bool) -> anyhow::Result<()> {
     let (sessions, has_more) = client.list(&["sessions"], &[], usize::try_from(limit)?).await?;
     if sessions.is_empty() {
-        output::complain("no sessions");
+        output::print_error("no sessions");
         return Ok(());
     }
     print(&sessions, json);
     if has_more {
-        output::complain("More sessions exist: use a larger --limit.");
+        output::print_error("More sessions exist: use a larger --limit.");
     }
     Ok(())
 }
@@ -108,12 +108,14 @@ async fn cancel(client: &Client, id: &str, json: bool) -> anyhow::Result<()> {
     let runs = client.post(&["sessions", id, "cancel"]).send().await?;
     let runs = items(&runs, "data");
     if runs.is_empty() {
-        output::complain("no run is active");
+        output::print_error("no run is active");
     } else if json {
         runs.iter().for_each(print_json);
     } else {
-        let rows: Vec<_> =
-            runs.iter().map(|run| ["id", "status"].map(|key| word(run, key).to_owned())).collect();
+        let rows: Vec<_> = runs
+            .iter()
+            .map(|run| ["id", "status"].map(|key| string(run, key).to_owned()))
+            .collect();
         table::show(["RUN", "STATUS"], &rows);
     }
     Ok(())
@@ -124,18 +126,18 @@ async fn remove(client: &Client, ids: &[SessionId], yes: bool, json: bool) -> an
     let terminals = Terminals::detect();
     if !(yes || terminals.input && terminals.messages) {
         let why = "stdin is not a terminal, so deletion cannot be confirmed: use --yes";
-        return Err(Misused(why.to_owned()).into());
+        return Err(UsageError(why.to_owned()).into());
     }
     for id in ids {
         let id = id.to_string();
         if !yes {
             let session = client.get(&["sessions", &id]).send().await?;
-            let title = one_line(some_word(&session, "title").unwrap_or("no title"));
-            output::ask(&format!("Delete {id} ({title}) with all its messages? [y/N] "));
+            let title = one_line(non_empty_string(&session, "title").unwrap_or("no title"));
+            output::print_prompt(&format!("Delete {id} ({title}) with all its messages? [y/N] "));
             let mut answer = String::new();
             stdin().read_line(&mut answer).context("stdin cannot be read")?;
             if !matches!(&*answer.trim().to_lowercase(), "y" | "yes") {
-                output::complain("Not deleted.");
+                output::print_error("Not deleted.");
                 continue;
             }
         }
@@ -143,7 +145,7 @@ async fn remove(client: &Client, ids: &[SessionId], yes: bool, json: bool) -> an
         if json {
             print_json(&json!({ "id": id, "deleted": true }));
         } else {
-            output::say(&format!("{id} deleted"));
+            output::print_line(&format!("{id} deleted"));
         }
     }
     Ok(())
@@ -155,8 +157,9 @@ fn print(sessions: &[Value], json: bool) {
         return;
     }
     let row = |session: &Value| {
-        let updated = time(word(session, "updated_at"));
-        [word(session, "id"), status(session), &updated, word(session, "title")].map(str::to_owned)
+        let updated = time(string(session, "updated_at"));
+        [string(session, "id"), status(session), &updated, string(session, "title")]
+            .map(str::to_owned)
     };
     let rows: Vec<_> = sessions.iter().map(row).collect();
     table::show(["ID", "STATUS", "UPDATED (UTC)", "TITLE"], &rows);
@@ -165,8 +168,8 @@ fn print(sessions: &[Value], json: bool) {
 /// The status of a session in one word. The service reports `idle` for a session whose run waits
 /// for an action; users see `waiting`.
 fn status(session: &Value) -> &str {
-    let stopped_for = session.get("stop_reason").map_or("", |reason| word(reason, "type"));
-    match word(session, "status") {
+    let stopped_for = session.get("stop_reason").map_or("", |reason| string(reason, "type"));
+    match string(session, "status") {
         "idle" if stopped_for == "requires_action" => "waiting",
         status => status,
     }
@@ -180,5 +183,5 @@ fn time(stamp: &str) -> String {
 /// Prints JSON, escaped for terminals.
 pub(super) fn print_json(value: &Value) {
     let json = value.to_string();
-    output::say(&if Terminals::detect().output { safe_json(&json) } else { json.into() });
+    output::print_line(&if Terminals::detect().output { safe_json(&json) } else { json.into() });
 }

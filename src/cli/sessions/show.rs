@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{print_json, status, time};
 use crate::cli::client::Client;
-use crate::cli::json::{items, some_word, word};
+use crate::cli::json::{items, non_empty_string, string};
 use crate::cli::output;
 use crate::cli::terminal::{one_line, safe};
 
@@ -20,23 +20,29 @@ pub(super) async fn show(client: &Client, id: &str, json: bool) -> anyhow::Resul
     for key in ["id", "title", "status", "model", "permission_mode", "created_at", "updated_at"] {
         let value = match key {
             "status" => status(&session).to_owned(),
-            "created_at" | "updated_at" => format!("{} UTC", time(word(&session, key))),
-            _ => one_line(word(&session, key)),
+            "created_at" | "updated_at" => format!("{} UTC", time(string(&session, key))),
+            _ => one_line(string(&session, key)),
         };
         if !value.is_empty() {
-            output::say(&format!("{:<16} {value}", key.trim_end_matches("_at").replace('_', " ")));
+            output::print_line(&format!(
+                "{:<16} {value}",
+                key.trim_end_matches("_at").replace('_', " ")
+            ));
         }
     }
     if let Some(agent) = session.get("agent") {
         let version = agent.get("version").map(Value::to_string).unwrap_or_default();
-        output::say(&one_line(&format!("agent            {}@{version}", word(agent, "name"))));
+        output::print_line(&one_line(&format!(
+            "agent            {}@{version}",
+            string(agent, "name")
+        )));
     }
     let usage = session.get("usage");
     let tokens = |key| usage.and_then(|usage| usage.get(key)).and_then(Value::as_i64).unwrap_or(0);
     let (input, output) = (tokens("input_tokens"), tokens("output_tokens"));
-    output::say(&format!("tokens           {input} in, {output} out"));
+    output::print_line(&format!("tokens           {input} in, {output} out"));
     for item in &messages {
-        let is_user = word(item, "type") == "user";
+        let is_user = string(item, "type") == "user";
         let Some(message) = item.get("message") else { continue };
         for block in items(message, "content") {
             show_block(is_user, block);
@@ -46,20 +52,20 @@ pub(super) async fn show(client: &Client, id: &str, json: bool) -> anyhow::Resul
 }
 
 fn show_block(is_user: bool, block: &Value) {
-    match word(block, "type") {
+    match string(block, "type") {
         "text" => {
-            let text = safe(word(block, "text"));
-            output::say("");
+            let text = safe(string(block, "text"));
+            output::print_line("");
             for line in text.lines() {
-                output::say(&if is_user { format!("> {line}") } else { line.to_owned() });
+                output::print_line(&if is_user { format!("> {line}") } else { line.to_owned() });
             }
         }
         "tool_use" | "server_tool_use" => {
             let input = block.get("input").unwrap_or(&Value::Null);
-            output::say(&one_line(&format!("· {} {input}", word(block, "name"))));
+            output::print_line(&one_line(&format!("· {} {input}", string(block, "name"))));
         }
         "tool_result" if block.get("is_error") == Some(&Value::Bool(true)) => {
-            output::say(&one_line(&format!("  failed: {}", text(block))));
+            output::print_line(&one_line(&format!("  failed: {}", text(block))));
         }
         _ => {}
     }
@@ -67,6 +73,6 @@ fn show_block(is_user: bool, block: &Value) {
 
 /// The text of a result, which is a text or blocks.
 fn text(result: &Value) -> String {
-    let blocks = items(result, "content").iter().map(|block| word(block, "text"));
-    some_word(result, "content").map_or_else(|| blocks.collect(), str::to_owned)
+    let blocks = items(result, "content").iter().map(|block| string(block, "text"));
+    non_empty_string(result, "content").map_or_else(|| blocks.collect(), str::to_owned)
 }

@@ -8,5 +8,5 @@ mod turn;
 
 pub(super) use new_session::NewSessionArgs;
 pub(super) use run::{Approval, Run};
-pub(super) use screen::{Notes, Screen};
+pub(super) use screen::{NoteStyle, Screen};
 pub(super) use turn::{Turn, new_session};

@@ -8,14 +8,14 @@ use crate::cli::terminal::{Terminals, one_line, safe};
 
 /// The form of the notes about actions on stderr.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::cli) struct Notes {
+pub(in crate::cli) struct NoteStyle {
     is_shown: bool,
     is_dim: bool,
     /// True if a note would interrupt a line of the answer.
     interrupts: bool,
 }
 
-impl Notes {
+impl NoteStyle {
     /// Notes that are shown only if stderr is a terminal.
     pub(in crate::cli) fn of_progress(terminals: Terminals) -> Self {
         let is_shown = terminals.messages;
@@ -31,7 +31,7 @@ impl Notes {
         if !self.is_shown {
             return;
         }
-        output::complain(&if self.is_dim {
+        output::print_error(&if self.is_dim {
             format!("\u{1b}[2m{line}\u{1b}[0m")
         } else {
             line.to_owned()
@@ -42,7 +42,7 @@ impl Notes {
 /// The screen state of a run.
 #[derive(Debug)]
 pub(in crate::cli) struct Screen {
-    notes: Notes,
+    notes: NoteStyle,
     /// The text that is streaming.
     open: Option<StreamedText>,
     /// True if the current line on stdout is not terminated.
@@ -60,18 +60,18 @@ struct StreamedText {
 }
 
 impl Screen {
-    pub(in crate::cli) fn new(notes: Notes) -> Self {
+    pub(in crate::cli) fn new(notes: NoteStyle) -> Self {
         Self { notes, open: None, is_in_line: false }
     }
 
     /// Shows an update.
-    pub(in crate::cli) fn see(&mut self, update: &Update) {
+    pub(in crate::cli) fn show(&mut self, update: &Update) {
         match update {
             Update::ConnectionLost => self.note("connection lost, reconnecting"),
             // An event that a later version changed is skipped.
             Update::Event(json) => {
                 if let Ok(event) = serde_json::from_str(json) {
-                    self.show(event);
+                    self.show_event(event);
                 }
             }
         }
@@ -88,11 +88,11 @@ impl Screen {
     /// Terminates the current line on stdout.
     pub(in crate::cli) fn end_line(&mut self) {
         if std::mem::take(&mut self.is_in_line) {
-            output::say("");
+            output::print_line("");
         }
     }
 
-    fn show(&mut self, event: Event) {
+    fn show_event(&mut self, event: Event) {
         match event {
             Event::Start { event } => self.start(event),
             Event::Delta { event_id, delta } => {
@@ -129,7 +129,7 @@ impl Screen {
             SubAgentEvent::Idle { stop_reason } if stop_reason.needs_action() => {
                 self.end_line();
                 let line = "a sub-agent waits for a decision: twostep chat --session";
-                output::complain(&one_line(&format!("{line} {session}")));
+                output::print_error(&one_line(&format!("{line} {session}")));
             }
             SubAgentEvent::Idle { .. } | SubAgentEvent::Other => {}
         }

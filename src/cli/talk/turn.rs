@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::run::{Approval, Run};
 use crate::cli::client::{Client, Failure, Following, Update};
-use crate::cli::json::some_word;
+use crate::cli::json::non_empty_string;
 use crate::domain::permission::Decision;
 use crate::domain::run_status::RunStatus;
 
@@ -27,7 +27,7 @@ pub(in crate::cli) struct Turn {
 pub(in crate::cli) async fn new_session(client: &Client, body: &Value) -> Result<String, Failure> {
     // Not retried: a second session would appear in the list.
     let session = client.post(&["sessions"]).json(body).once().send().await?;
-    match some_word(&session, "id") {
+    match non_empty_string(&session, "id") {
         Some(id) => Ok(id.to_owned()),
         None => Err(Failure::unexpected(client, "the body is not a session")),
     }

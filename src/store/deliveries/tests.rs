@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use sqlx::{Executor as _, PgConnection};
 
-use super::{Due, Most, Next, Replay, claim_due, replay, settle};
+use super::{DeliveryLimits, DueDelivery, NextAttempt, Replay, claim_due, replay, settle};
 use crate::domain::ids::{TenantId, WebhookId};
 use crate::store::testing::database;
 
 /// Takes the only delivery that there is; at once it is due again.
-async fn take(conn: &mut PgConnection) -> Due {
-    let most = Most { of_webhook: 8, of_tenant: 8, more: 8 };
-    let mut due = claim_due(conn, &[], most, Duration::ZERO).await.unwrap();
+async fn take(conn: &mut PgConnection) -> DueDelivery {
+    let limits = DeliveryLimits { of_webhook: 8, of_tenant: 8, more: 8 };
+    let mut due = claim_due(conn, &[], limits, Duration::ZERO).await.unwrap();
     assert_eq!(due.len(), 1);
     due.remove(0)
 }
@@ -37,18 +37,18 @@ async fn a_sender_from_before_a_replay_does_not_settle_the_next_attempt() {
 
     let (slow, next) = (take(&mut conn).await, take(&mut conn).await);
     assert_eq!((slow.attempt, next.attempt), (1, 2));
-    let how = (next.id, next.taken_until);
-    settle(&mut conn, how, (Some(200), None), Next::Delivered).await.unwrap();
+    let how = (next.id, next.claimed_until);
+    settle(&mut conn, how, (Some(200), None), NextAttempt::Delivered).await.unwrap();
     assert_eq!(state(&mut conn).await, ("delivered".to_owned(), 2, Some(200)));
 
     let once_more = Replay::One(next.id);
     assert_eq!(replay(&mut conn, (TenantId::DEFAULT, webhook), once_more).await.unwrap(), 1);
     let replayed = take(&mut conn).await;
     assert_eq!(replayed.attempt, slow.attempt, "attempts are counted from 1 again");
-    let how = (slow.id, slow.taken_until);
-    settle(&mut conn, how, (Some(500), Some("answered 500")), Next::Failed).await.unwrap();
+    let how = (slow.id, slow.claimed_until);
+    settle(&mut conn, how, (Some(500), Some("answered 500")), NextAttempt::Failed).await.unwrap();
     assert_eq!(state(&mut conn).await, ("pending".to_owned(), 1, Some(200)));
-    let how = (replayed.id, replayed.taken_until);
-    settle(&mut conn, how, (Some(204), None), Next::Delivered).await.unwrap();
+    let how = (replayed.id, replayed.claimed_until);
+    settle(&mut conn, how, (Some(204), None), NextAttempt::Delivered).await.unwrap();
     assert_eq!(state(&mut conn).await, ("delivered".to_owned(), 1, Some(204)));
 }

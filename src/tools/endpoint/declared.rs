@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Endpoint;
 use crate::domain::tool::ToolClass;
 use crate::domain::webhook::WebhookSecret;
-use crate::outbound::{AllowedHosts, BadHost, Outbound, Refused};
+use crate::outbound::{AllowedHosts, BadHost, Outbound, RefusedUrl};
 use crate::tools::Tool;
 
 /// The default timeout of a call, in seconds.
@@ -86,7 +86,7 @@ pub enum BadEndpoint {
     Url,
     /// The address rules refuse the URL.
     #[error("the URL {0}")]
-    Refused(#[from] Refused),
+    Refused(#[from] RefusedUrl),
     /// The secret is not valid.
     #[error("the secret is not `whsec_` and 32 bytes in Base64")]
     Secret,

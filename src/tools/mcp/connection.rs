@@ -26,7 +26,7 @@ use super::failure::{bounded, why_not_begun};
 use super::flood_guard::FloodGuard;
 use super::lines::MAX_MESSAGE;
 use super::program::Running;
-use super::settings::{Reach, ServerSettings};
+use super::settings::{ServerSettings, ServerTransport};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
@@ -84,12 +84,12 @@ pub(super) async fn connect(
     listener: Listener,
     tasks: &TaskTracker,
 ) -> Result<Connection, ConnectionError> {
-    let begun = match &settings.reach {
-        Reach::Program(program) => {
+    let begun = match &settings.transport {
+        ServerTransport::Program(program) => {
             let running = Running::start(&settings.name, program, tasks)?;
             serve_client(listener, FloodGuard::new(running)).await
         }
-        Reach::Http { url, headers } => {
+        ServerTransport::Http { url, headers } => {
             let transport = StreamableHttpClientTransport::with_client(client()?, to(url, headers));
             serve_client(listener, FloodGuard::new(transport)).await
         }

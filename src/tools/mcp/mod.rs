@@ -35,7 +35,7 @@ pub(in crate::tools) use failure::ServerCallFailure;
 pub use names::is_server_name;
 pub(in crate::tools) use names::prefix;
 use server::Server;
-pub use settings::{Program, Reach, ServerSettings};
+pub use settings::{Program, ServerSettings, ServerTransport};
 use supervisor::Supervisor;
 
 /// Maximum time that a starting process waits for its servers. Slower servers connect later.
@@ -70,7 +70,7 @@ impl ToolServers {
     }
 
     /// Waits, for a limited time, until the first connection attempt to each server has ended.
-    pub async fn tried(&self) {
+    pub async fn wait_for_first_attempts(&self) {
         let tried = self.servers.iter().map(|server| {
             let mut tried = server.tried.subscribe();
             async move { tried.wait_for(|is_tried| *is_tried).await.is_ok() }
@@ -87,15 +87,17 @@ impl ToolServers {
 
     /// Calls a tool by the name that the server gives it. Returns the text of the result, and
     /// `true` if the result is an error.
-    pub(in crate::tools) async fn ask(
+    pub(in crate::tools) async fn call_tool(
         &self,
         (server, tool): (&str, &str),
         arguments: JsonObject,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<(String, bool), ServerCallFailure> {
         let found = self.servers.iter().find(|known| known.settings().name == server);
-        let result =
-            found.ok_or(ServerCallFailure::NotConnected)?.ask(tool, arguments, patience).await?;
+        let result = found
+            .ok_or(ServerCallFailure::NotConnected)?
+            .call_tool(tool, arguments, time_limit)
+            .await?;
         Ok((text_of(&result), result.is_error == Some(true)))
     }
 

@@ -30,7 +30,7 @@ pub(super) struct Server {
     peer: watch::Sender<Option<Peer<RoleClient>>>,
     breaker: Breaker,
     /// Notified when a failed call indicates a broken connection.
-    pub(super) doubted: Notify,
+    pub(super) connection_suspect: Notify,
     /// `true` after the first connection attempt, successful or not.
     pub(super) tried: watch::Sender<bool>,
     /// Number of calls in progress.
@@ -46,7 +46,7 @@ impl Server {
             settings,
             peer: watch::channel(None).0,
             breaker: Breaker::new(BREAKER_CONFIG),
-            doubted: Notify::new(),
+            connection_suspect: Notify::new(),
             tried: watch::channel(false).0,
             calls_in_progress: AtomicUsize::new(0),
             tools: AtomicUsize::new(0),
@@ -61,39 +61,40 @@ impl Server {
 
     /// Calls a tool by the name that the server gives it. Dropping the future sends the server
     /// a cancellation of the request.
-    pub(super) async fn ask(
+    pub(super) async fn call_tool(
         &self,
         tool: &str,
         arguments: JsonObject,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<CallToolResult, ServerCallFailure> {
-        let asked = self.asked(tool, arguments, patience).await;
-        let outcome = match &asked {
-            Ok(result) if result.is_error == Some(true) => ServedCall::Failed,
+        let result = self.try_call(tool, arguments, time_limit).await;
+        let outcome = match &result {
+            Ok(output) if output.is_error == Some(true) => ServedCall::Failed,
             Ok(_) => ServedCall::Answered,
             Err(failure) => failure.outcome(),
         };
         self.count(outcome);
-        if asked.is_err() {
+        if result.is_err() {
             let (server, outcome) = (&self.settings.name, outcome.as_str());
             tracing::warn!(mcp.server = %server, tool.name = %tool, outcome, "tool call failed");
         }
-        asked
+        result
     }
 
-    async fn asked(
+    async fn try_call(
         &self,
         tool: &str,
         arguments: JsonObject,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<CallToolResult, ServerCallFailure> {
         let now = Instant::now();
         let mut pass = self.breaker.enter(now).map_err(|until| {
-            let rest = until.map_or(1, |until| until.duration_since(now).as_secs().max(1));
-            ServerCallFailure::CircuitOpen(rest)
+            let seconds = until.map_or(1, |until| until.duration_since(now).as_secs().max(1));
+            ServerCallFailure::CircuitOpen(seconds)
         })?;
         let sent = async {
-            let peer = self.connected(patience / 2).await.ok_or(ServerCallFailure::NotConnected)?;
+            let peer =
+                self.connected(time_limit / 2).await.ok_or(ServerCallFailure::NotConnected)?;
             let _in_progress = CallInProgress::begin(&self.calls_in_progress);
             let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
             match peer.call_tool_once(call).await {
@@ -106,24 +107,26 @@ impl Server {
                 }
             }
         };
-        let asked =
-            timeout(patience, sent).await.unwrap_or(Err(ServerCallFailure::TimedOut(patience)));
+        let result =
+            timeout(time_limit, sent).await.unwrap_or(Err(ServerCallFailure::TimedOut(time_limit)));
         let health =
-            asked.as_ref().map_or_else(ServerCallFailure::health, |_| Some(Health::Healthy));
+            result.as_ref().map_or_else(ServerCallFailure::health, |_| Some(Health::Healthy));
         if let Some(health) = health {
             pass.report(health, Instant::now());
         }
         if health != Some(Health::Healthy) {
-            self.doubted.notify_one();
+            self.connection_suspect.notify_one();
         }
-        asked
+        result
     }
 
     /// Waits for a connection and returns it, or `None` after the timeout.
-    async fn connected(&self, most: Duration) -> Option<Peer<RoleClient>> {
+    async fn connected(&self, time_limit: Duration) -> Option<Peer<RoleClient>> {
         let mut peer = self.peer.subscribe();
-        let found =
-            timeout(CONNECT_WAIT.min(most), peer.wait_for(Option::is_some)).await.ok()?.ok()?;
+        let found = timeout(CONNECT_WAIT.min(time_limit), peer.wait_for(Option::is_some))
+            .await
+            .ok()?
+            .ok()?;
         found.clone()
     }
 

@@ -13,7 +13,7 @@ pub struct ServerSettings {
     /// The name of the server, which is a part of the names of its tools.
     pub name: String,
     /// The transport.
-    pub reach: Reach,
+    pub transport: ServerTransport,
     /// `true` if the server's hints on its tools are trusted, such as that they only read.
     pub is_trusted: bool,
     /// The timeout of a call.
@@ -26,7 +26,7 @@ pub struct ServerSettings {
 
 /// The transport to a server.
 #[derive(Clone)]
-pub enum Reach {
+pub enum ServerTransport {
     /// The standard streams of a program that the service starts.
     Program(Program),
     /// Streamable HTTP.
@@ -53,7 +53,7 @@ pub struct Program {
 
 // The `Debug` output omits values that can be secret.
 
-impl std::fmt::Debug for Reach {
+impl std::fmt::Debug for ServerTransport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Program(program) => program.fmt(f),

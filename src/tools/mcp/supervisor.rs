@@ -103,7 +103,7 @@ impl Supervisor {
                 _ = ended.as_mut() => return Err(ConnectionError::Closed),
                 () = self.stop.cancelled() => return Ok(()),
                 () = listener.list_changed.notified() => false,
-                () = self.server.doubted.notified() => true,
+                () = self.server.connection_suspect.notified() => true,
                 _ = pings.tick() => true,
             };
             let asked = async {

@@ -44,11 +44,11 @@ impl ServedTool {
         &self.own_name
     }
 
-    async fn ask(&self, input: &RawValue) -> Result<Output, ToolError> {
+    async fn call_server(&self, input: &RawValue) -> Result<Output, ToolError> {
         let arguments = serde_json::from_str(input.get())
             .map_err(|error| ToolError::Invalid(format!("the input is not an object: {error}")))?;
         let (server, timeout) = (&self.server, self.server.settings().timeout);
-        match server.ask(&self.own_name, arguments, timeout).await {
+        match server.call_tool(&self.own_name, arguments, timeout).await {
             Ok(result) if result.is_error == Some(true) => Err(ToolError::Failed(text_of(&result))),
             Ok(result) => Ok(text_of(&result).into()),
             Err(failure) => Err(failure.to_tool_error(&server.settings().name, &self.name)),
@@ -100,7 +100,7 @@ impl Tool for ServedTool {
         _context: &'a ToolContext,
         input: &'a RawValue,
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        self.ask(input).boxed()
+        self.call_server(input).boxed()
     }
 
     fn plan<'a>(

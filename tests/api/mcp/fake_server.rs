@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use twostep::tools::mcp::{Program, Reach, ServerSettings};
+use twostep::tools::mcp::{Program, ServerSettings, ServerTransport};
 
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
 
@@ -58,7 +58,7 @@ impl Fake {
     pub(super) fn settings(&self) -> ServerSettings {
         ServerSettings {
             name: "fake".to_owned(),
-            reach: Reach::Program(Program {
+            transport: ServerTransport::Program(Program {
                 command: "/bin/sh".to_owned(),
                 args: self.arguments().to_vec(),
                 env: BTreeMap::from([("GIVEN".to_owned(), "yes".to_owned())]),

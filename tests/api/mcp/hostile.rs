@@ -116,7 +116,7 @@ async fn repeated_failures_open_the_circuit_breaker_of_a_server() {
 async fn a_service_is_ready_although_a_server_cannot_be_started() {
     let fake = Fake::new();
     let mut settings = fake.settings();
-    if let twostep::tools::mcp::Reach::Program(program) = &mut settings.reach {
+    if let twostep::tools::mcp::ServerTransport::Program(program) = &mut settings.transport {
         "/no/such/program".clone_into(&mut program.command);
     }
     let app = app(settings, &script_calling(&[])).await;

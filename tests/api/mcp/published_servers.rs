@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use twostep::tools::mcp::{Program, Reach, ServerSettings};
+use twostep::tools::mcp::{Program, ServerSettings, ServerTransport};
 
 use super::fake_server::{offered, results};
 use crate::support::{Setup, TestApp, calls, replies, says};
@@ -19,7 +19,7 @@ fn installed(name: &str, program: &str, args: &[&str]) -> ServerSettings {
         .join(program);
     ServerSettings {
         name: name.to_owned(),
-        reach: Reach::Program(Program {
+        transport: ServerTransport::Program(Program {
             command: command.display().to_string(),
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             env: BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]),

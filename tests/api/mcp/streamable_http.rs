@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use twostep::tools::mcp::{Reach, ServerSettings};
+use twostep::tools::mcp::{ServerSettings, ServerTransport};
 
 use super::fake_server::{app, readiness, results, script_calling, wait_until};
 
@@ -71,7 +71,7 @@ impl HttpServer {
     fn settings(&self) -> ServerSettings {
         ServerSettings {
             name: "fake".to_owned(),
-            reach: Reach::Http {
+            transport: ServerTransport::Http {
                 url: format!("http://{}/mcp", self.address).parse().unwrap(),
                 headers: HeaderMap::from_iter([(
                     http::header::AUTHORIZATION,

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use twostep::domain::api_key::Scope;
 use twostep::domain::ids::{DeliveryId, WebhookId};
 use twostep::domain::webhook::DeliveryState;
-use twostep::store::deliveries::{Most, Next, claim_due, settle};
-use twostep::store::webhooks::note_gone;
+use twostep::store::deliveries::{DeliveryLimits, NextAttempt, claim_due, settle};
+use twostep::store::webhooks::disable_gone;
 
 use super::{Receiver, ScriptedResponse, Webhook, local_receivers, secret};
 use crate::support::{Session, TestApp, client_with, problem, replies, says};
 
-const LIMITS: Most = Most { of_webhook: 8, of_tenant: 16, more: 64 };
+const LIMITS: DeliveryLimits = DeliveryLimits { of_webhook: 8, of_tenant: 16, more: 64 };
 
 async fn start() -> TestApp {
     TestApp::start_with(replies(&[says("Hello."), says("Hello again.")]), local_receivers()).await
@@ -177,11 +177,11 @@ async fn an_expired_claim_of_a_delivery_is_repeated_and_its_late_result_is_ignor
     let second = claim(&[]).await;
     assert_eq!((second[0].id, second[0].attempt), (id, 2));
 
-    settle(&mut conn, (id, first[0].taken_until), (Some(204), None), Next::Delivered)
+    settle(&mut conn, (id, first[0].claimed_until), (Some(204), None), NextAttempt::Delivered)
         .await
         .unwrap();
     assert_eq!(webhook.deliveries().await[0]["state"], DeliveryState::Pending.as_str());
-    settle(&mut conn, (id, second[0].taken_until), (Some(204), None), Next::Delivered)
+    settle(&mut conn, (id, second[0].claimed_until), (Some(204), None), NextAttempt::Delivered)
         .await
         .unwrap();
     assert_eq!(webhook.deliveries().await[0]["state"], DeliveryState::Delivered.as_str());
@@ -256,7 +256,7 @@ async fn claims_are_shared_fairly_between_tenants_and_their_webhooks() {
     let pool = app.database.pool(1);
     let mut conn = pool.acquire().await.unwrap();
     let mut claim = async |busy: &[_], more| {
-        let limits = Most { more, ..LIMITS };
+        let limits = DeliveryLimits { more, ..LIMITS };
         let due = claim_due(&mut conn, busy, limits, Duration::from_mins(1)).await.unwrap();
         let mut counts: BTreeMap<WebhookId, i64> = BTreeMap::new();
         for delivery in due {
@@ -326,8 +326,8 @@ async fn a_410_response_of_the_old_url_does_not_disable_the_new_url() {
     let pool = app.database.pool(1);
     let mut conn = pool.acquire().await.unwrap();
     let id = webhook.id.parse().unwrap();
-    note_gone(&mut conn, id, "http://127.0.0.1/before").await.unwrap();
+    disable_gone(&mut conn, id, "http://127.0.0.1/before").await.unwrap();
     assert_eq!(webhook.read().await["enabled"], true);
-    note_gone(&mut conn, id, &receiver.url).await.unwrap();
+    disable_gone(&mut conn, id, &receiver.url).await.unwrap();
     assert_eq!(webhook.read().await["disabled"], "gone");
 }

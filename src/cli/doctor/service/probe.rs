@@ -39,7 +39,7 @@ impl Target {
 
 /// A received stream.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(super) struct ReceivedStream {
     pub(super) version: Version,
     pub(super) headers: HeaderMap,
     /// Arrival time of each chunk, after the request was sent.
@@ -53,20 +53,20 @@ pub(super) struct Arrived {
 
 /// The error of a stream that could not be opened.
 #[derive(Debug)]
-pub(super) struct NotReached {
+pub(super) struct StreamError {
     pub(super) why: String,
     /// True if there was no response.
     pub(super) is_unavailable: bool,
 }
 
 /// Sends a request and returns the response if its status is a success.
-pub(super) async fn head(request: RequestBuilder) -> Result<Response, NotReached> {
+pub(super) async fn head(request: RequestBuilder) -> Result<Response, StreamError> {
     let sent = timeout(HEAD, request.send()).await;
     let Ok(sent) = sent else {
         let why = format!("no response within {} s", HEAD.as_secs());
-        return Err(NotReached { why, is_unavailable: true });
+        return Err(StreamError { why, is_unavailable: true });
     };
-    let answer = sent.map_err(|error| NotReached { why: cause(error), is_unavailable: true })?;
+    let answer = sent.map_err(|error| StreamError { why: cause(error), is_unavailable: true })?;
     let status = answer.status();
     if status.is_success() {
         return Ok(answer);
@@ -77,14 +77,14 @@ pub(super) async fn head(request: RequestBuilder) -> Result<Response, NotReached
         502..=504 => ": the proxy cannot reach the service",
         _ => "",
     };
-    Err(NotReached { why: format!("the response is {status}{hint}"), is_unavailable: false })
+    Err(StreamError { why: format!("the response is {status}{hint}"), is_unavailable: false })
 }
 
 /// Reads a stream to its end.
-pub(super) async fn listen(request: RequestBuilder) -> Result<Arrived, NotReached> {
+pub(super) async fn listen(request: RequestBuilder) -> Result<ReceivedStream, StreamError> {
     let begun = Instant::now();
     let mut answer = head(request).await?;
-    let mut arrived = Arrived {
+    let mut arrived = ReceivedStream {
         version: answer.version(),
         headers: answer.headers().clone(),
         times: Vec::new(),
@@ -107,7 +107,7 @@ pub(super) async fn listen(request: RequestBuilder) -> Result<Arrived, NotReache
     }
 }
 
-impl Arrived {
+impl ReceivedStream {
     /// The ids of its events.
     pub(super) fn numbers(&self) -> Vec<i64> {
         let lines = self.text.lines();

@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep};
 
 use super::finding::Finding;
 use super::hints::{Fault, Proxy};
-use super::probe::{Arrived, NotReached, Target, head, listen};
+use super::probe::{ReceivedStream, StreamError, Target, head, listen};
 use crate::cli::client::api_url;
-use crate::cli::json::{items, some_word, word};
+use crate::cli::json::{items, non_empty_string, string};
 
 /// Number of evenly spaced events, and the time between two.
 const FLOW: usize = 10;
@@ -30,7 +30,7 @@ pub(super) struct Reached {
 }
 
 /// Checks that the service responds, the protocol and TLS.
-pub(super) async fn reach(target: &Target) -> Result<Reached, NotReached> {
+pub(super) async fn reach(target: &Target) -> Result<Reached, StreamError> {
     let begun = Instant::now();
     let answer = head(target.get(&["probe", "streams"], &[])).await?;
     let took = begun.elapsed().as_millis();
@@ -41,7 +41,7 @@ pub(super) async fn reach(target: &Target) -> Result<Reached, NotReached> {
     let body: Option<Value> = answer.json().await.ok();
     if !body.is_some_and(|body| body.get("data").is_some_and(Value::is_array)) {
         let why = "the response does not come from the service".to_owned();
-        return Err(NotReached { why, is_unavailable: false });
+        return Err(StreamError { why, is_unavailable: false });
     }
     let host = target.base.host_str().unwrap_or_default();
     let is_local = host == "localhost" || host.starts_with("127.") || host == "[::1]";
@@ -57,11 +57,11 @@ pub(super) async fn reach(target: &Target) -> Result<Reached, NotReached> {
 pub(super) async fn flow(target: &Target) -> Vec<Finding> {
     match listen(target.stream(FLOW, EVERY, false)).await {
         Ok(arrived) => vec![first(&arrived), pieces("flow", &arrived), kept(&arrived)],
-        Err(NotReached { why, .. }) => vec![Finding::fail("flow", why)],
+        Err(StreamError { why, .. }) => vec![Finding::fail("flow", why)],
     }
 }
 
-fn first(arrived: &Arrived) -> Finding {
+fn first(arrived: &ReceivedStream) -> Finding {
     let Some(first) = arrived.times.first() else {
         return Finding::fail("first event", "no data was received").because_of(Fault::Buffering);
     };
@@ -73,7 +73,7 @@ fn first(arrived: &Arrived) -> Finding {
 }
 
 /// Checks that evenly sent events arrive evenly.
-fn pieces(about: &'static str, arrived: &Arrived) -> Finding {
+fn pieces(about: &'static str, arrived: &ReceivedStream) -> Finding {
     let (Some(first), Some(last)) = (arrived.times.first(), arrived.times.last()) else {
         return Finding::fail(about, "no data was received").because_of(Fault::Buffering);
     };
@@ -94,7 +94,7 @@ fn pieces(about: &'static str, arrived: &Arrived) -> Finding {
 }
 
 /// Checks the headers that browsers and proxies need.
-fn kept(arrived: &Arrived) -> Finding {
+fn kept(arrived: &ReceivedStream) -> Finding {
     let header = |name| arrived.headers.get(name).and_then(|value| value.to_str().ok());
     let kind = header(CONTENT_TYPE).unwrap_or("missing");
     if !kind.starts_with("text/event-stream") {
@@ -114,7 +114,7 @@ pub(super) async fn compressed(target: &Target) -> Finding {
     let request = target.stream(FLOW, EVERY, false).header(ACCEPT_ENCODING, "gzip, br, zstd");
     let arrived = match listen(request).await {
         Ok(arrived) => arrived,
-        Err(NotReached { why, .. }) => return Finding::fail("compression", why),
+        Err(StreamError { why, .. }) => return Finding::fail("compression", why),
     };
     let coding = arrived.headers.get(CONTENT_ENCODING).and_then(|value| value.to_str().ok());
     let Some(coding) = coding else { return pieces("compression", &arrived) };
@@ -132,7 +132,7 @@ pub(super) async fn resume(target: &Target) -> Finding {
             let text = format!("after event 3 came {numbers:?}: Last-Event-ID was removed");
             Finding::fail("resume", text).because_of(Fault::LastEventId)
         }
-        Err(NotReached { why, .. }) => Finding::fail("resume", why),
+        Err(StreamError { why, .. }) => Finding::fail("resume", why),
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) async fn resume(target: &Target) -> Finding {
 pub(super) async fn location(target: &Target) -> Finding {
     let answer = match head(target.stream(1, Duration::ZERO, false)).await {
         Ok(answer) => answer,
-        Err(NotReached { why, .. }) => return Finding::fail("Location", why),
+        Err(StreamError { why, .. }) => return Finding::fail("Location", why),
     };
     let text = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let Some(text) = text else { return Finding::warn("Location", "the header was removed") };
@@ -182,13 +182,15 @@ pub(super) async fn disconnect(target: &Target) -> Finding {
 /// Opens a long stream, closes it at its first event and returns its id.
 async fn open_and_close(target: &Target) -> Result<String, String> {
     let request = target.stream(200, EVERY, false);
-    let mut answer = head(request).await.map_err(|NotReached { why, .. }| why)?;
+    let mut answer = head(request).await.map_err(|StreamError { why, .. }| why)?;
     let mut text = String::new();
     while let Ok(Some(piece)) = answer.chunk().await {
         text.push_str(&String::from_utf8_lossy(&piece));
         let data = text.lines().find_map(|line| line.strip_prefix("data: "));
         let event = data.and_then(|data| serde_json::from_str::<Value>(data).ok());
-        if let Some(id) = event.and_then(|event| some_word(&event, "probe_id").map(str::to_owned)) {
+        if let Some(id) =
+            event.and_then(|event| non_empty_string(&event, "probe_id").map(str::to_owned))
+        {
             return Ok(id);
         }
     }
@@ -199,8 +201,8 @@ async fn open_and_close(target: &Target) -> Result<String, String> {
 async fn state(target: &Target, id: &str) -> Option<String> {
     let answer = head(target.get(&["probe", "streams"], &[])).await.ok()?;
     let page: Value = answer.json().await.ok()?;
-    let probe = items(&page, "data").iter().find(|probe| word(probe, "id") == id)?;
-    Some(word(probe, "state").to_owned())
+    let probe = items(&page, "data").iter().find(|probe| string(probe, "id") == id)?;
+    Some(string(probe, "state").to_owned())
 }
 
 /// Checks that a stream survives a pause without data.
@@ -208,7 +210,7 @@ pub(super) async fn idle(target: &Target, silence: Duration) -> Finding {
     let seconds = silence.as_secs();
     let arrived = match listen(target.stream(2, silence, true)).await {
         Ok(arrived) => arrived,
-        Err(NotReached { why, .. }) => return Finding::fail("idle", why),
+        Err(StreamError { why, .. }) => return Finding::fail("idle", why),
     };
     if arrived.is_whole && arrived.numbers() == [1, 2] {
         return Finding::ok("idle", format!("a stream survives {seconds} s without data"));

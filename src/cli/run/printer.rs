@@ -3,22 +3,22 @@
 use super::Output;
 use crate::cli::client::Update;
 use crate::cli::output;
-use crate::cli::talk::{Notes, Run, Screen};
+use crate::cli::talk::{NoteStyle, Run, Screen};
 use crate::cli::terminal::{Terminals, safe_json};
 use crate::domain::run_status::RunStatus;
 
 /// The printer of a run.
 #[derive(Debug)]
-pub(super) struct Show {
+pub(super) struct RunPrinter {
     output: Output,
     terminals: Terminals,
     screen: Screen,
 }
 
-impl Show {
+impl RunPrinter {
     pub(super) fn new(output: Output) -> Self {
         let terminals = Terminals::detect();
-        Self { output, terminals, screen: Screen::new(Notes::of_progress(terminals)) }
+        Self { output, terminals, screen: Screen::new(NoteStyle::of_progress(terminals)) }
     }
 
     /// Returns true if the answer is shown while it streams. A program gets only the complete answer,
@@ -27,16 +27,16 @@ impl Show {
         self.output == Output::Text && self.terminals.output
     }
 
-    pub(super) fn see(&mut self, update: &Update) {
+    pub(super) fn show(&mut self, update: &Update) {
         match (self.output, update) {
             (Output::Jsonl, Update::Event(json)) => self.json(json),
-            _ if self.is_live() => self.screen.see(update),
+            _ if self.is_live() => self.screen.show(update),
             _ => {}
         }
     }
 
     fn json(&self, json: &str) {
-        output::say(&if self.terminals.output { safe_json(json) } else { json.into() });
+        output::print_line(&if self.terminals.output { safe_json(json) } else { json.into() });
     }
 
     /// Prints the result of the run, and its problem if it has one.
@@ -46,19 +46,19 @@ impl Show {
             Output::Json => self.json(&run.whole.to_string()),
             Output::Text if !self.terminals.output => {
                 if let Some(text) = run.output_text.as_deref().filter(|text| !text.is_empty()) {
-                    output::say(text);
+                    output::print_line(text);
                 }
             }
             Output::Text | Output::Jsonl => {}
         }
         if let Some(problem) = run.problem() {
-            output::complain(&format!("twostep: {problem}"));
+            output::print_error(&format!("twostep: {problem}"));
         }
         if run.status == RunStatus::RequiresAction {
             for call in &run.pending {
-                output::complain(&format!("twostep: {}", call.line()));
+                output::print_error(&format!("twostep: {}", call.line()));
             }
-            output::complain(&format!("Decide with: twostep chat --session {session}"));
+            output::print_error(&format!("Decide with: twostep chat --session {session}"));
         }
     }
 }
