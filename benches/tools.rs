@@ -90,7 +90,7 @@ fn measure(
     (registry, name, inputs): (&Registry, &str, &[Value]),
     folder: &Path,
 ) -> anyhow::Result<()> {
-    let context = ToolContext::alone(Workspace::new(folder.to_owned()));
+    let context = ToolContext::without_run(Workspace::new(folder.to_owned()));
     let inputs = inputs.iter().map(to_raw_value).collect::<Result<Vec<_>, _>>()?;
     let made = AtomicUsize::new(0);
     let make = || async {

@@ -129,7 +129,7 @@ async fn search(
     let folder = TempDir::new()?;
     let context = ToolContext {
         caller: Caller::of(connections.clone(), session),
-        ..ToolContext::alone(Workspace::new(folder.path().to_owned()))
+        ..ToolContext::without_run(Workspace::new(folder.path().to_owned()))
     };
     let mut slow = Vec::new();
     for (kind, query) in KINDS {

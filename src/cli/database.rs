@@ -19,7 +19,7 @@ use private_postgres::Existing;
 const MIGRATION_TIMEOUT: Duration = Duration::from_mins(2);
 /// Maximum time between the start of a private database and the start of its migrations.
 const MIGRATION_START_TIMEOUT: Duration = Duration::from_secs(3);
-const POLL_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs the work of a command on a database whose schema has this version. The private database is
 /// started if no service runs.
@@ -82,6 +82,6 @@ async fn check_schema_in_time(
             output::print_error("Another process is migrating the schema; waiting for it.");
         }
         is_announced = true;
-        sleep(POLL_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }

@@ -11,7 +11,7 @@ use super::{
     variable,
 };
 use crate::domain::provider::Provider;
-use crate::http::{KEEP_ALIVE_EVERY, Options as HttpOptions, Timeouts};
+use crate::http::{KEEP_ALIVE_INTERVAL, Options as HttpOptions, Timeouts};
 use crate::outbound::AllowedHosts;
 
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
@@ -44,7 +44,7 @@ impl ServeArgs {
             needs_keys,
             tokens: self.tokens.into_issuer(self.auth)?.map(Arc::new),
             webhook_hosts: Arc::new(self.work.webhook_hosts()?),
-            keep_alive_every: KEEP_ALIVE_EVERY,
+            keep_alive_every: KEEP_ALIVE_INTERVAL,
             on_busy: self.on_busy,
             max_queued: self.max_queued,
             timeouts: Timeouts::default(),

@@ -3,17 +3,17 @@
 use crate::domain::model::built_in;
 
 /// Maximum output of the simulator's models, which are in no table.
-const MOST_OF_SIMULATORS: u32 = 128_000;
+const MAX_OF_SIMULATORS: u32 = 128_000;
 
 /// Returns the output budget for a retry of a truncated reply: twice the budget, up to the model's
 /// maximum; none if the maximum is reached or unknown.
 pub fn larger(model: &str, max_tokens: u32) -> Option<u32> {
-    let larger = max_tokens.saturating_mul(2).min(most(model)?);
+    let larger = max_tokens.saturating_mul(2).min(max_output(model)?);
     (larger > max_tokens).then_some(larger)
 }
 
-fn most(model: &str) -> Option<u32> {
-    let simulators = || model.starts_with("simulator").then_some(MOST_OF_SIMULATORS);
+fn max_output(model: &str) -> Option<u32> {
+    let simulators = || model.starts_with("simulator").then_some(MAX_OF_SIMULATORS);
     built_in(model).max_tokens.or_else(simulators)
 }
 

@@ -13,7 +13,7 @@ use super::options::{Action, Failpoint, FaultArgs};
 use super::{Bug, Point};
 
 /// The interval at which a paused process checks whether it may continue.
-const POLL_EVERY: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 static ARMED: OnceLock<Armed> = OnceLock::new();
 
@@ -47,7 +47,7 @@ impl FaultArgs {
 pub(crate) async fn point(point: Point) {
     let Some(mark) = reached(point) else { return };
     while mark.exists() {
-        tokio::time::sleep(POLL_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) async fn point(point: Point) {
 pub(crate) fn point_blocking(point: Point) {
     let Some(mark) = reached(point) else { return };
     while mark.exists() {
-        std::thread::sleep(POLL_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

@@ -28,7 +28,7 @@ pub use server::browser_guard::BrowserPolicy;
 pub use server::forwarded::{BadBasePath, BadProxy, BasePath, Forwarding, TrustedProxies};
 pub use server::readiness::{DatabaseProbe, Health};
 pub use server::serve::{Site, Timeouts, serve};
-pub use state::{Api, KEEP_ALIVE_EVERY, MAX_MESSAGE, Options};
+pub use state::{Api, KEEP_ALIVE_INTERVAL, MAX_MESSAGE, Options};
 
 /// The router of a process that serves the API.
 pub fn router(api: Api) -> Router {

@@ -27,7 +27,7 @@ use sandbox::Level;
 /// request.
 pub const MAX_MESSAGE: usize = 32_000_000;
 /// The default keep-alive interval of streams: shorter than the idle timeouts of common proxies.
-pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
+pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The configuration of the HTTP interface.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@ const BATCH: usize = 512;
 /// Time for which spans are collected into a batch.
 const GATHER: Duration = Duration::from_millis(500);
 /// Minimum interval between warnings about a failing collector.
-const WARN_EVERY: Duration = Duration::from_mins(1);
+const WARN_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Receives ended spans.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(super) struct Batches {
     exporter: SpanExporter,
     receiver: Receiver<SpanData>,
     dropped: Counter,
-    complained_at: Option<Instant>,
+    warned_at: Option<Instant>,
 }
 
 impl Batches {
@@ -66,7 +66,7 @@ impl Batches {
         receiver: Receiver<SpanData>,
         dropped: Counter,
     ) -> Self {
-        Self { exporter, receiver, dropped, complained_at: None }
+        Self { exporter, receiver, dropped, warned_at: None }
     }
 
     pub(super) async fn send(mut self, stop: CancellationToken) {
@@ -98,8 +98,8 @@ impl Batches {
         let spans = batch.len();
         let Err(error) = self.exporter.export(batch).await else { return };
         self.dropped.inc_by(u64::try_from(spans).unwrap_or(u64::MAX));
-        if self.complained_at.is_none_or(|when| when.elapsed() >= WARN_EVERY) {
-            self.complained_at = Some(Instant::now());
+        if self.warned_at.is_none_or(|when| when.elapsed() >= WARN_INTERVAL) {
+            self.warned_at = Some(Instant::now());
             tracing::warn!(%error, spans, "trace collector did not accept spans");
         }
     }

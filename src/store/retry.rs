@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::StoreError;
 
 /// Time limit of one try. The server cancels a statement that runs longer than 15 s.
-pub const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+pub const DATABASE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after the first try at which no further try begins.
 const GIVE_UP_AFTER: Duration = Duration::from_mins(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -29,9 +29,9 @@ impl DatabaseFailure for StoreError {
 /// Runs `operation` until it succeeds, fails for a reason other than an unavailable database, one
 /// minute has passed, or `stop` completes; then returns its last result.
 ///
-/// Each try has [`ANSWER_WITHIN`]. The first failure is logged; the pauses between tries grow from
-/// 50 ms to 500 ms, with jitter. `operation` receives `true` if an earlier try failed: that try may
-/// have been committed although its result never arrived.
+/// Each try has [`DATABASE_TIMEOUT`]. The first failure is logged; the pauses between tries grow
+/// from 50 ms to 500 ms, with jitter. `operation` receives `true` if an earlier try failed: that
+/// try may have been committed although its result never arrived.
 pub async fn retry_while_unavailable<T, E, F>(
     stop: impl Future<Output = ()>,
     mut operation: impl FnMut(bool) -> F,
@@ -96,11 +96,11 @@ impl Retry {
     }
 }
 
-/// Runs database work with a time limit of [`ANSWER_WITHIN`].
+/// Runs database work with a time limit of [`DATABASE_TIMEOUT`].
 pub async fn in_time<T, E: From<StoreError>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    match timeout(ANSWER_WITHIN, work).await {
+    match timeout(DATABASE_TIMEOUT, work).await {
         Ok(done) => done,
         Err(_) => Err(StoreError::NoAnswer.into()),
     }

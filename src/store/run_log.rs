@@ -10,7 +10,7 @@ use crate::domain::source::{Source, each_once};
 use crate::domain::tool::CallState;
 
 /// Maximum number of calls that are listed for one run.
-const MOST: i64 = 1000;
+const MAX_LISTED: i64 = 1000;
 
 /// Reads the calls of a run, in the order in which the model made them.
 pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLog, StoreError> {
@@ -18,7 +18,7 @@ pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLo
         "SELECT tool_use_id, name, state, sources::text, child_run_id
          FROM tool_calls WHERE run_id = $1 ORDER BY message_seq, position LIMIT $2",
         run_id.as_uuid(),
-        MOST,
+        MAX_LISTED,
     )
     .fetch_all(&mut *conn)
     .await?;

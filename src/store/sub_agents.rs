@@ -19,7 +19,7 @@ use crate::domain::sub_agent::{Parent, StartedSubAgent, SubAgentSummary};
 use crate::domain::usage::Spending;
 
 /// Maximum number of sub-agents that are listed for one run.
-const MOST: i64 = 1000;
+const MAX_LISTED: i64 = 1000;
 
 /// The rows of a sub-agent to be started.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ pub(super) async fn list(
             + " FROM tool_calls c JOIN runs r ON r.id = c.child_run_id
                 WHERE c.run_id = $1 ORDER BY c.message_seq, c.position LIMIT $2",
         run_id.as_uuid(),
-        MOST,
+        MAX_LISTED,
     )
     .fetch_all(conn)
     .await?;

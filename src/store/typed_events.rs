@@ -10,7 +10,7 @@ use crate::domain::page::Slice;
 
 /// Maximum number of events that are read for one page, however few of them match: event types have
 /// no index, which every insert would have to maintain.
-pub const LOOKS_AT: i64 = 5000;
+pub const MAX_SEARCHED: i64 = 5000;
 
 /// The result of a search.
 #[derive(Debug)]
@@ -72,10 +72,10 @@ pub async fn list_types(
 fn range(slice: Slice<i64>, newest: i64) -> (i64, i64) {
     if slice.is_upwards {
         let first = slice.from.unwrap_or(0).saturating_add(1).max(1);
-        return (first, first.saturating_add(LOOKS_AT - 1).min(newest));
+        return (first, first.saturating_add(MAX_SEARCHED - 1).min(newest));
     }
     let last = slice.from.map_or(newest, |from| from.saturating_sub(1).min(newest));
-    (last.saturating_sub(LOOKS_AT - 1).max(1), last)
+    (last.saturating_sub(MAX_SEARCHED - 1).max(1), last)
 }
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_page_reads_a_bounded_range_of_numbers_in_either_direction() {
-        let (far, many) = (i64::MAX, LOOKS_AT);
+        let (far, many) = (i64::MAX, MAX_SEARCHED);
         for (from, is_upwards, expected) in [
             (None, true, (1, many)),
             (Some(-7), true, (1, many)),

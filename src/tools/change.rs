@@ -38,7 +38,8 @@ pub(super) async fn apply(context: &ToolContext, change: FileChange) -> Result<O
             let text = format!("{path} has just been changed by another process; read it again");
             return Err(ToolError::Failed(text));
         }
-        Ok(Output::from(result).with(StateChange::FileRead { path, hash: hash(&content) }))
+        Ok(Output::from(result)
+            .with_state_change(StateChange::FileRead { path, hash: hash(&content) }))
     })
     .await
 }
@@ -55,7 +56,7 @@ pub async fn file_hash(context: &ToolContext, path: &str) -> Option<Option<Vec<u
 }
 
 /// The time limit for finding the shortest diff.
-const DIFF_WITHIN: Duration = Duration::from_millis(500);
+const DIFF_TIMEOUT: Duration = Duration::from_millis(500);
 /// The largest file, in bytes, that is compared. The limit applies before and after the change,
 /// because the comparison allocates a record for each line.
 const MAX_COMPARED: usize = 1024 * 1024;
@@ -78,7 +79,7 @@ pub(super) async fn diff(context: &ToolContext, change: FileChange) -> Option<St
         let (old, new) = (shown(&old), shown(&content));
         let old_name = if before.is_some() { path.as_str() } else { "/dev/null" };
         let diff =
-            TextDiff::configure().timeout(DIFF_WITHIN).diff_lines(old.as_str(), new.as_str());
+            TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(old.as_str(), new.as_str());
         let mut text = diff.unified_diff().context_radius(3).header(old_name, &path).to_string();
         if text.len() > MAX_DIFF {
             text.truncate(text.floor_char_boundary(MAX_DIFF));
@@ -101,7 +102,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_changed_after_the_plan_is_not_overwritten() {
         let folder = TempDir::new().unwrap();
-        let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+        let context = ToolContext::without_run(Workspace::new(folder.path().to_owned()));
         let file = folder.path().join("a.txt");
         let planned = |before: &[u8]| FileChange {
             path: "a.txt".to_owned(),
@@ -120,7 +121,7 @@ mod tests {
     #[tokio::test]
     async fn the_diff_of_a_utf_16_file_compares_decoded_text() {
         let folder = TempDir::new().unwrap();
-        let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+        let context = ToolContext::without_run(Workspace::new(folder.path().to_owned()));
         let utf16 = |text: &str| -> Vec<u8> {
             [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
         };
@@ -138,7 +139,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_exceeds_the_limit_is_not_compared() {
         let folder = TempDir::new().unwrap();
-        let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+        let context = ToolContext::without_run(Workspace::new(folder.path().to_owned()));
         let diff_of = async |length: usize| {
             let content = vec![b'x'; length];
             let change =

@@ -75,13 +75,14 @@ impl Registry {
             match self.in_time(context, name, read).await {
                 Ok(Some(now)) if now == after => {
                     let text = format!("{timeout}, but the change has been made. {result}");
-                    return Ok(Output::from(text).with(StateChange::FileRead { path, hash: after }));
+                    return Ok(Output::from(text)
+                        .with_state_change(StateChange::FileRead { path, hash: after }));
                 }
                 Ok(_) | Err(ToolError::Timeout(_)) => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(self.too_late(name, timeout))
+        Err(self.timeout_error(name, timeout))
     }
 
     /// Plans a change with a simpler tool after planning timed out.
@@ -94,12 +95,12 @@ impl Registry {
     ) -> Result<FileChange, ToolError> {
         let is_automatic = self.fallback(name).is_some_and(|fallback| fallback.is_automatic);
         let Some(request) = EditRequest::of(name, input).filter(|_| is_automatic) else {
-            return Err(self.too_late(name, timeout));
+            return Err(self.timeout_error(name, timeout));
         };
         let request = Arc::new(request);
         let edit = async |context: &ToolContext| safe_edit(context, &request).await;
         let content = match self.in_time(context, name, edit).await {
-            Err(ToolError::Timeout(_)) => return Err(self.too_late(name, timeout)),
+            Err(ToolError::Timeout(_)) => return Err(self.timeout_error(name, timeout)),
             Ok(EditState::Applied(change)) => {
                 return Ok(prefix_result(
                     change,
@@ -123,7 +124,7 @@ impl Registry {
                 }
             }
         }
-        Err(self.too_late(name, timeout))
+        Err(self.timeout_error(name, timeout))
     }
 
     fn fallback(&self, name: &str) -> Option<Fallback> {
@@ -135,7 +136,7 @@ impl Registry {
         self.tool(simpler).map(|_| simpler)
     }
 
-    fn too_late(&self, name: &str, timeout: &str) -> ToolError {
+    fn timeout_error(&self, name: &str, timeout: &str) -> ToolError {
         let fallback = self.fallback(name);
         let simpler = fallback.and_then(|fallback| self.fallback_of(fallback.simpler));
         let then = simpler
@@ -220,8 +221,8 @@ fn applied_change(
         return None;
     }
     let earlier = if let Some(seen) = seen {
-        let undone: Vec<Edit> = request.edits.iter().rev().map(Edit::undone).collect();
-        let earlier = apply_all(&file.text, &undone).ok()?;
+        let inverse: Vec<Edit> = request.edits.iter().rev().map(Edit::inverse).collect();
+        let earlier = apply_all(&file.text, &inverse).ok()?;
         (hash(&file.bytes_of(&earlier)) == *seen).then_some(earlier)?
     } else {
         let made = apply_all("", &request.edits).ok()?;

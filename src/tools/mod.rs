@@ -93,7 +93,7 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// The URL that a call requests, for tools whose URL the model chooses. The server behind the
     /// URL receives everything that the model puts into it, so the permission policy checks the
     /// URL.
-    fn visits(&self, _input: &RawValue) -> Option<String> {
+    fn requested_url(&self, _input: &RawValue) -> Option<String> {
         None
     }
 
@@ -145,7 +145,7 @@ pub struct ToolContext {
 impl ToolContext {
     /// Returns the context of a call that belongs to no run.
     #[must_use]
-    pub fn alone(workspace: Workspace) -> Self {
+    pub fn without_run(workspace: Workspace) -> Self {
         Self {
             workspace,
             stop: CancellationToken::new(),
@@ -199,14 +199,14 @@ impl Output {
 
     /// Adds a state change.
     #[must_use]
-    pub fn with(mut self, change: StateChange) -> Self {
+    pub fn with_state_change(mut self, change: StateChange) -> Self {
         self.state_changes.push(change);
         self
     }
 
     /// Sets the sources.
     #[must_use]
-    pub fn resting_on(mut self, sources: Vec<Source>) -> Self {
+    pub fn with_sources(mut self, sources: Vec<Source>) -> Self {
         self.sources = sources;
         self
     }

@@ -39,7 +39,7 @@ pub trait TypedTool: fmt::Debug + Send + Sync + 'static {
     }
 
     /// The URL that a call requests, for tools whose URL the model chooses.
-    fn visits(_input: &Self::Input) -> Option<&str> {
+    fn requested_url(_input: &Self::Input) -> Option<&str> {
         None
     }
 
@@ -135,9 +135,9 @@ impl<T: TypedTool> Tool for Typed<T> {
         self.0.sandbox()
     }
 
-    fn visits(&self, input: &RawValue) -> Option<String> {
+    fn requested_url(&self, input: &RawValue) -> Option<String> {
         let input = Self::read(input).ok()?;
-        T::visits(&input).map(str::to_owned)
+        T::requested_url(&input).map(str::to_owned)
     }
 
     fn task(&self, input: &RawValue) -> Option<Task> {

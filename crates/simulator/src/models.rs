@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const SHORT_WINDOW: u64 = 200_000;
 
 /// The largest `max_tokens` of any model.
-const MOST_OUTPUT: u64 = 128_000;
+const MAX_OUTPUT: u64 = 128_000;
 
 /// The values of `output_config.effort`, in ascending order.
 pub(crate) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
@@ -185,7 +185,7 @@ impl<'a> Model<'a> {
 
     /// The largest `max_tokens`.
     pub(crate) fn most_output(self) -> u64 {
-        if self.is_simulator() || self.version > (4, 5) { MOST_OUTPUT } else { 64_000 }
+        if self.is_simulator() || self.version > (4, 5) { MAX_OUTPUT } else { 64_000 }
     }
 
     /// The minimum length of a cached prefix in tokens. The documentation does not give it for the

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Maximum number of requests to remember. At the limit all counts restart at zero.
-const MOST: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// A counter for each distinct request. Apart from the prompt cache it is the only state that
 /// replies depend on.
@@ -15,7 +15,7 @@ impl Repetitions {
     /// Counts a request and returns the number of identical requests before it.
     pub(crate) fn count_previous(&self, request: String) -> usize {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.len() >= MOST {
+        if counts.len() >= MAX_ENTRIES {
             counts.clear();
         }
         let count = counts.entry(request).or_default();

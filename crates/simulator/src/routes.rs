@@ -21,7 +21,7 @@ use super::respond::{self, DelayedResponse};
 use super::{Shared, chat, ids, models};
 
 /// Maximum size of a body in bytes.
-const MOST_BYTES: usize = 32 * 1024 * 1024;
+const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Returns the router of one simulator.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
@@ -139,17 +139,17 @@ where
 async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
     let too_large = || Refusal::too_large("Request exceeds the maximum size");
     let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if length.is_some_and(|length: usize| length > MOST_BYTES) {
+    if length.is_some_and(|length: usize| length > MAX_BYTES) {
         drain(body).await;
         return Err(too_large());
     }
-    to_bytes(body, MOST_BYTES).await.map_err(|_| too_large())
+    to_bytes(body, MAX_BYTES).await.map_err(|_| too_large())
 }
 
 /// Reads and discards a body: a client that still writes would miss the response.
 async fn drain(body: Body) {
     let mut pieces = body.into_data_stream();
-    let mut left = 2 * MOST_BYTES;
+    let mut left = 2 * MAX_BYTES;
     while let Some(Ok(piece)) = pieces.next().await {
         let Some(rest) = left.checked_sub(piece.len()) else {
             break;

@@ -18,7 +18,7 @@ use super::run_status::RunStatus;
 use super::tool::CallState;
 
 /// The interval at which every worker with a free slot searches for expired leases.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time after the end of a lease from which no worker is assumed to be alive.
 const ABANDONED_AFTER: Duration = Duration::from_secs(5);
@@ -206,7 +206,7 @@ impl Facts {
     fn running(&self) -> Wait {
         let lease_until = self.lease_until.unwrap_or(self.now);
         if lease_until <= self.now {
-            let taken_over_by = after(lease_until, SWEEP_EVERY);
+            let taken_over_by = after(lease_until, SWEEP_INTERVAL);
             let deadline = taken_over_by.filter(|_| !self.is_abandoned());
             return Wait { on: WaitsFor::Worker, since: lease_until, deadline };
         }
@@ -249,7 +249,7 @@ impl Facts {
         } else {
             // All calls have been answered.
             let since = self.wake_at.unwrap_or(self.now);
-            return Wait { on: WaitsFor::Worker, since, deadline: after(since, SWEEP_EVERY) };
+            return Wait { on: WaitsFor::Worker, since, deadline: after(since, SWEEP_INTERVAL) };
         };
         let since = self.waiting_since.unwrap_or_else(|| self.calls_since());
         Wait { on, since, deadline: self.wake_at }

@@ -1,8 +1,8 @@
 //! A cache of API keys in front of the database.
 //!
-//! A request with a key that was looked up within [`FRESH_FOR`] costs no query. Lookups of unknown
-//! keys have a small concurrency limit with a bounded queue of their own, so that a flood of wrong
-//! keys does not delay the keys that are known to be valid.
+//! A request with a key that was looked up within [`CACHE_LIFETIME`] costs no query. Lookups of
+//! unknown keys have a small concurrency limit with a bounded queue of their own, so that a flood
+//! of wrong keys does not delay the keys that are known to be valid.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,8 +26,8 @@ use crate::store::stream_tickets::take;
 use crate::tokens::Issuer;
 
 /// The lifetime of a cached lookup. A revoked key is refused after this time, and its streams are aborted
-/// within another [`super::watch::CHECK_EVERY`].
-const FRESH_FOR: Duration = Duration::from_secs(2);
+/// within another [`super::watch::CHECK_INTERVAL`].
+const CACHE_LIFETIME: Duration = Duration::from_secs(2);
 /// The maximum number of cached lookups, including those of keys that do not exist.
 const MAX_REMEMBERED: usize = 10_000;
 /// Concurrent lookups per limit; the pool has eight connections.
@@ -146,8 +146,8 @@ impl Keyring {
         // Taken before the query, so that a later revocation is noticed in time.
         let asked_at = Instant::now();
         let credential = self.pool.with(async |conn| find_key(conn, id).await).await?;
-        let expires_in = credential.and_then(|found| found.expires_in).unwrap_or(FRESH_FOR);
-        let fresh_until = asked_at + expires_in.min(FRESH_FOR);
+        let expires_in = credential.and_then(|found| found.expires_in).unwrap_or(CACHE_LIFETIME);
+        let fresh_until = asked_at + expires_in.min(CACHE_LIFETIME);
         let mut cache = self.cache();
         make_room(&mut cache);
         cache.insert(id, CachedKey { credential, fresh_until });

@@ -16,7 +16,7 @@ use crate::domain::principal::Principal;
 use crate::http::stream::form::is_stream;
 
 /// The interval at which the key of a stream is checked.
-pub(super) const CHECK_EVERY: Duration = Duration::from_secs(2);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Wraps a response: a stream is aborted when its key becomes invalid. The client reconnects and is
 /// invalid.
@@ -50,7 +50,7 @@ async fn until_invalid(keyring: Arc<Keyring>, principal: Principal) {
 /// Waits until a key is revoked or expired. While the database is unavailable the stream stays open.
 async fn until_revoked(keyring: Arc<Keyring>, id: KeyId) {
     loop {
-        sleep(CHECK_EVERY).await;
+        sleep(CHECK_INTERVAL).await;
         if matches!(keyring.is_valid(id).await, Ok(false)) {
             return;
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::domain::ids::{ProbeId, TenantId};
 
 /// The maximum number of probes kept, of all tenants.
-const KEPT: usize = 256;
+const MAX_PROBES: usize = 256;
 
 /// The most recent probes of this process.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Probes {
     pub(in crate::http) fn begin(self: &Arc<Self>, tenant: TenantId) -> Listener {
         let id = ProbeId::new();
         let mut probes = self.lock();
-        if probes.len() == KEPT {
+        if probes.len() == MAX_PROBES {
             probes.pop_front();
         }
         probes.push_back(Probe { id, tenant, state: ProbeState::Open });
@@ -107,8 +107,8 @@ mod tests {
     fn the_oldest_probes_are_dropped() {
         let probes = Arc::new(Probes::default());
         let tenant = TenantId::new();
-        let all: Vec<Listener> = (0..=KEPT).map(|_| probes.begin(tenant)).collect();
-        assert_eq!(probes.list(tenant).len(), KEPT);
+        let all: Vec<Listener> = (0..=MAX_PROBES).map(|_| probes.begin(tenant)).collect();
+        assert_eq!(probes.list(tenant).len(), MAX_PROBES);
         drop(all);
         let states = probes.list(tenant).into_iter().map(|(_, state)| state);
         assert!(states.into_iter().all(|state| state == ProbeState::Left));

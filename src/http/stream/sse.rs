@@ -28,7 +28,7 @@ use crate::store::events::{Range, read_some};
 use crate::store::sessions::exists;
 
 /// The pause after a failed read of the backlog, and the maximum number of failures in a row.
-const RETRY_EVERY: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_FAILURES: u32 = 30;
 /// The time to write the last bytes before an abort, which discards unwritten ones.
 const ABORT_DELAY: Duration = Duration::from_millis(50);
@@ -197,7 +197,7 @@ impl Reader {
         }
         tokio::select! {
             () = self.api.draining.cancelled() => {}
-            () = sleep(RETRY_EVERY) => {}
+            () = sleep(RETRY_INTERVAL) => {}
         }
         Ok(self.request.form.keep_alive())
     }

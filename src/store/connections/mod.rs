@@ -22,7 +22,7 @@ use crate::domain::ids::TenantId;
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time that a connection may be idle and be used again without a ping. A restart of the server
 /// takes longer.
-const TRUSTED_FOR: Duration = Duration::from_secs(1);
+const TRUST_DURATION: Duration = Duration::from_secs(1);
 
 /// A pool and its idle connections.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ struct Idle {
 
 impl Idle {
     fn is_trusted(&self, breaks: u64) -> bool {
-        self.survived >= breaks && self.since.elapsed() < TRUSTED_FOR
+        self.survived >= breaks && self.since.elapsed() < TRUST_DURATION
     }
 
     /// Prepares the connection for its next use and returns whether it works. Setting the tenant

@@ -104,7 +104,7 @@ mod tests {
     #[tokio::test]
     async fn an_edit_runs_on_a_blocking_thread() {
         let folder = TempDir::new().unwrap();
-        let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+        let context = ToolContext::without_run(Workspace::new(folder.path().to_owned()));
         let (edits_on, edited_on) = channel();
         let edit = move |_: &str| {
             edits_on.send(thread::current().id()).unwrap();

@@ -41,7 +41,8 @@ impl TypedTool for ExitPlanMode {
         _input: ExitPlanModeInput,
     ) -> Result<Output, ToolError> {
         Ok(match context.after_plan {
-            Some(mode) => Output::from(APPROVED.to_owned()).with(StateChange::PermissionMode(mode)),
+            Some(mode) => Output::from(APPROVED.to_owned())
+                .with_state_change(StateChange::PermissionMode(mode)),
             None => NOT_PLANNING.to_owned().into(),
         })
     }

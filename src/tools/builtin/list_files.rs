@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{blocking, visible};
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::workspace::Listed;
+use crate::tools::workspace::FolderEntry;
 use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 
 const MAX_ENTRIES: usize = 1000;
@@ -20,11 +20,11 @@ pub(super) struct ListFiles;
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFilesInput {
     /// The folder's path, relative to the workspace.
-    #[serde(default = "workspace_itself")]
+    #[serde(default = "workspace_root")]
     path: String,
 }
 
-fn workspace_itself() -> String {
+fn workspace_root() -> String {
     ".".to_owned()
 }
 
@@ -44,7 +44,7 @@ impl TypedTool for ListFiles {
     }
 }
 
-fn lines(entries: &[Listed]) -> String {
+fn lines(entries: &[FolderEntry]) -> String {
     if entries.is_empty() {
         return "The folder is empty.".to_owned();
     }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{FileOptions, blocking, visible};
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::workspace::Listed;
+use crate::tools::workspace::FolderEntry;
 use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
 const MAX_ENTRIES: usize = 1000;
@@ -69,9 +69,9 @@ fn patterns(ignore: &[String]) -> Result<GlobSet, ToolError> {
     patterns.build().map_err(bad)
 }
 
-fn lines(path: &str, entries: &[Listed]) -> String {
+fn lines(path: &str, entries: &[FolderEntry]) -> String {
     let mut text = format!("- {}/", path.trim_end_matches('/'));
-    for Listed { name, is_folder } in entries.iter().take(MAX_ENTRIES) {
+    for FolderEntry { name, is_folder } in entries.iter().take(MAX_ENTRIES) {
         let _ = write!(text, "\n  - {}{}", visible(name), if *is_folder { "/" } else { "" });
     }
     if entries.len() > MAX_ENTRIES {

@@ -84,9 +84,10 @@ impl TypedTool for Read {
         }
         let mut output = Output::from(text);
         if !self.0.repeat_reads {
-            output = output.with(StateChange::FileRead { path: part_name, hash: hash.clone() });
+            output = output
+                .with_state_change(StateChange::FileRead { path: part_name, hash: hash.clone() });
         }
-        Ok(output.with(StateChange::FileRead { path, hash }))
+        Ok(output.with_state_change(StateChange::FileRead { path, hash }))
     }
 }
 

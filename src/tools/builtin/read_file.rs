@@ -52,7 +52,8 @@ impl TypedTool for ReadFile {
             let file = TextFile::read(&input.path, &bytes)?;
             let text = part(&file.text, input.offset, input.limit);
             let path = workspace.plain(&input.path)?;
-            Ok(Output::from(text).with(StateChange::FileRead { path, hash: hash(&bytes) }))
+            Ok(Output::from(text)
+                .with_state_change(StateChange::FileRead { path, hash: hash(&bytes) }))
         })
         .await
     }

@@ -40,6 +40,6 @@ impl TypedTool for TodoWrite {
         _context: &ToolContext,
         input: TodoWriteInput,
     ) -> Result<Output, ToolError> {
-        Ok(Output::from(MODIFIED.to_owned()).with(StateChange::Todos(input.todos)))
+        Ok(Output::from(MODIFIED.to_owned()).with_state_change(StateChange::Todos(input.todos)))
     }
 }

@@ -41,7 +41,7 @@ impl TypedTool for WebFetch {
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = WebFetchInput;
 
-    fn visits(input: &WebFetchInput) -> Option<&str> {
+    fn requested_url(input: &WebFetchInput) -> Option<&str> {
         Some(&input.url)
     }
 

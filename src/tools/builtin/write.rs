@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::blocking;
 use super::changing::Current;
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::text::edits::like;
+use crate::tools::text::edits::with_line_ends_of;
 use crate::tools::{ErrorStyle, FileChange, ToolContext, ToolError, TypedTool};
 
 pub(in crate::tools) const NAME: &str = "Write";
@@ -43,7 +43,7 @@ impl TypedTool for Write {
         let WriteInput { file_path, content } = input;
         let current = Current::find_read(context, &file_path).await?;
         blocking(move || {
-            let content = like(&current.file.text, &content);
+            let content = with_line_ends_of(&current.file.text, &content);
             Ok(current.change(&file_path, &content))
         })
         .await

@@ -47,7 +47,7 @@ struct Fixture {
 fn fixture(file: &[u8], deadline: Duration) -> Fixture {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("a"), file).unwrap();
-    let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+    let context = ToolContext::without_run(Workspace::new(folder.path().to_owned()));
     context.read_state.remember("a", &hash(file));
     let tools = builtin::all(&builtin::Options::default());
     let simpler = tools.into_iter().find(|tool| tool.name() == write::NAME);

@@ -31,7 +31,7 @@ const MAX_CONCURRENT: usize = 2;
 
 /// The reason that a document was not read.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum PdfError {
     /// The document has no text that can be extracted.
     #[error(transparent)]
     Extract(#[from] ExtractError),
@@ -72,9 +72,9 @@ impl Reader {
     }
 
     /// Extracts at most `max_bytes` bytes of text. Dropping the future ends the helper.
-    pub async fn read(&self, bytes: &[u8], max_bytes: usize) -> Result<Document, Unreadable> {
+    pub async fn read(&self, bytes: &[u8], max_bytes: usize) -> Result<Document, PdfError> {
         let permit = tokio::time::timeout(DEADLINE, self.permits.acquire()).await;
-        let Ok(Ok(_permit)) = permit else { return Err(Unreadable::Slow) };
+        let Ok(Ok(_permit)) = permit else { return Err(PdfError::Slow) };
         run::run(&self.helper, bytes, max_bytes).await
     }
 }

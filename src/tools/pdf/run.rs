@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::helper::{Stage, arguments};
-use super::{DEADLINE, Unreadable};
+use super::{DEADLINE, PdfError};
 
 /// Maximum number of bytes to read from stderr.
 const MAX_STDERR: u64 = 4096;
@@ -25,17 +25,17 @@ pub(super) async fn run(
     helper: &Path,
     bytes: &[u8],
     max_bytes: usize,
-) -> Result<Document, Unreadable> {
-    let child = start(helper, max_bytes).map_err(Unreadable::Start)?;
+) -> Result<Document, PdfError> {
+    let child = start(helper, max_bytes).map_err(PdfError::Start)?;
     let limit = JSON_GROWTH * max_bytes as u64 + OVERHEAD;
     let outcome = timeout(DEADLINE, exchange(child, bytes, limit)).await;
-    let outcome = outcome.map_err(|_elapsed| Unreadable::Slow)?.map_err(Unreadable::Start)?;
+    let outcome = outcome.map_err(|_elapsed| PdfError::Slow)?.map_err(PdfError::Start)?;
     if !outcome.status.success() {
         tracing::info!(status = %outcome.status, stderr = ?outcome.stderr, "PDF not read");
         return Err(failure(outcome.status, &outcome.stderr));
     }
     let result: Result<Document, ExtractError> =
-        serde_json::from_slice(&outcome.stdout).map_err(|_| Unreadable::Failed)?;
+        serde_json::from_slice(&outcome.stdout).map_err(|_| PdfError::Failed)?;
     Ok(result?)
 }
 
@@ -84,11 +84,11 @@ async fn read_up_to(from: impl AsyncRead + Unpin, limit: u64) -> io::Result<Vec<
 }
 
 /// Returns the reason of a failed helper.
-fn failure(status: ExitStatus, stderr: &str) -> Unreadable {
+fn failure(status: ExitStatus, stderr: &str) -> PdfError {
     match status.signal() {
-        Some(libc::SIGXCPU | libc::SIGKILL) => Unreadable::Slow,
-        Some(_) if stderr.contains("memory allocation of") => Unreadable::Memory,
-        Some(_) if stderr.contains("has overflowed its stack") => Unreadable::Deep,
-        Some(_) | None => Unreadable::Failed,
+        Some(libc::SIGXCPU | libc::SIGKILL) => PdfError::Slow,
+        Some(_) if stderr.contains("memory allocation of") => PdfError::Memory,
+        Some(_) if stderr.contains("has overflowed its stack") => PdfError::Deep,
+        Some(_) | None => PdfError::Failed,
     }
 }

@@ -132,14 +132,14 @@ impl Policy {
             | (PermissionMode::Default | PermissionMode::AcceptEdits, ToolClass::SubAgent) => {
                 (Permission::Allow, None)
             }
-            (PermissionMode::Plan, _) => (Permission::Deny, Some(plan_first(&call.name))),
+            (PermissionMode::Plan, _) => (Permission::Deny, Some(plan_mode_denial(&call.name))),
             (PermissionMode::Default | PermissionMode::AcceptEdits, _) => (Permission::Ask, None),
         };
         PolicyDecision { permission, reason, is_by_mode: true }
     }
 }
 
-fn plan_first(tool: &str) -> String {
+fn plan_mode_denial(tool: &str) -> String {
     format!(
         "Plan mode is on: {tool} can have side effects, which are not allowed before a plan is \
          approved. Use only tools that read, then call {EXIT_PLAN_MODE} with your plan."

@@ -96,8 +96,8 @@ impl Registry {
     }
 
     /// Returns the URL that a call requests, if the URL could originate from the model.
-    pub fn visits(&self, name: &str, input: &RawValue) -> Option<String> {
-        self.entry(name)?.tool.visits(input)
+    pub fn requested_url(&self, name: &str, input: &RawValue) -> Option<String> {
+        self.entry(name)?.tool.requested_url(input)
     }
 
     /// Formats an error text in the style of the tool.

@@ -53,7 +53,7 @@ fn registry() -> Registry {
 
 async fn call(name: &str, input: Value) -> CallOutcome {
     let folder = TempDir::new().unwrap();
-    let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+    let context = ToolContext::without_run(Workspace::new(folder.path().to_owned()));
     registry().call(&context, name, &to_raw_value(&input).unwrap()).await
 }
 
@@ -180,7 +180,7 @@ async fn a_nul_becomes_the_replacement_character() {
 #[tokio::test]
 async fn a_long_result_is_truncated_and_saved_whole_in_a_file() {
     let folder = TempDir::new().unwrap();
-    let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+    let context = ToolContext::without_run(Workspace::new(folder.path().to_owned()));
     let input = to_raw_value(&json!({ "manner": "flood" })).unwrap();
     let text = registry().call(&context, "misbehave", &input).await.text;
     let (shown, note) = text.split_once('\n').unwrap();

@@ -21,7 +21,7 @@ pub(crate) struct SearchOrigin {
 impl SearchOrigin {
     /// Opens the starting point that the model names.
     pub(crate) fn new(workspace: &Workspace, path: &str) -> Result<Self, ToolError> {
-        let (root, start) = workspace.beneath(path)?;
+        let (root, start) = workspace.locate(path)?;
         let metadata = root.metadata(or_itself(&start)).map_err(|error| failed(path, error))?;
         Ok(Self { root, start, is_folder: metadata.is_dir() })
     }

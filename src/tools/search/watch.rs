@@ -17,13 +17,13 @@ impl Watch {
     }
 
     /// Returns whether the search is cancelled.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
 
     /// Fails if the search is cancelled.
     pub(crate) fn check(&self) -> Result<(), ToolError> {
-        if self.is_over() {
+        if self.is_cancelled() {
             return Err(ToolError::Failed("the search was cancelled".to_owned()));
         }
         Ok(())

@@ -24,7 +24,7 @@ pub(in crate::tools) struct Edit {
 
 impl Edit {
     /// Returns the inverse edit. It restores the text if nothing else has changed.
-    pub(in crate::tools) fn undone(&self) -> Self {
+    pub(in crate::tools) fn inverse(&self) -> Self {
         Self {
             old_string: self.new_string.clone(),
             new_string: self.old_string.clone(),
@@ -87,7 +87,7 @@ pub(in crate::tools) fn unix(text: &str) -> Cow<'_, str> {
 }
 
 /// Converts a new text to CRLF if the text that it replaces has only CRLF line ends.
-pub(in crate::tools) fn like(before: &str, text: &str) -> String {
+pub(in crate::tools) fn with_line_ends_of(before: &str, text: &str) -> String {
     let ends = before.matches('\n').count();
     let is_dos = ends > 0 && before.matches("\r\n").count() == ends;
     if is_dos && !text.contains("\r\n") { text.replace('\n', "\r\n") } else { text.to_owned() }
@@ -137,7 +137,7 @@ impl<'a> Plain<'a> {
             let (start, end) = (self.place(*at), self.place(at + length));
             changed.push_str(self.part(done..start));
             let old = self.part(start..end);
-            let (before, after) = same(old, new);
+            let (before, after) = common_prefix_and_suffix(old, new);
             changed.push_str(old.get(..before.old).unwrap_or_default());
             let middle = new.get(before.new..new.len() - after.new).unwrap_or_default();
             if self.is_dos_at(*at) {
@@ -172,7 +172,7 @@ struct Length {
 }
 
 /// Returns the lengths of the common prefix and suffix of two texts. LF and CRLF are equal.
-fn same(old: &str, new: &str) -> (Length, Length) {
+fn common_prefix_and_suffix(old: &str, new: &str) -> (Length, Length) {
     let mut before = Length::default();
     while let (Some(left), Some(right)) = (first(old, before.old), first(new, before.new)) {
         if left.0 != right.0 {

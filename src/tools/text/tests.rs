@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::edits::{Edit, apply, apply_all, like};
+use super::edits::{Edit, apply, apply_all, with_line_ends_of};
 use super::numbered::{Part, page, snippet};
 use super::*;
 
@@ -84,9 +84,9 @@ fn unchanged_lines_in_an_edit_keep_their_line_ends() {
 
 #[test]
 fn a_new_text_keeps_crlf_if_the_old_text_has_only_crlf() {
-    assert_eq!(like("a\r\nb\r\n", "x\ny\n"), "x\r\ny\r\n");
-    assert_eq!(like("a\r\nb\n", "x\ny\n"), "x\ny\n");
-    assert_eq!(like("", "x\ny\n"), "x\ny\n");
+    assert_eq!(with_line_ends_of("a\r\nb\r\n", "x\ny\n"), "x\r\ny\r\n");
+    assert_eq!(with_line_ends_of("a\r\nb\n", "x\ny\n"), "x\ny\n");
+    assert_eq!(with_line_ends_of("", "x\ny\n"), "x\ny\n");
 }
 
 #[test]

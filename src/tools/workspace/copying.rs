@@ -39,12 +39,12 @@ pub enum CopyError {
 /// The copy is not a snapshot: concurrent changes may be included or not. After an error a partial
 /// copy remains.
 pub fn copy_folder(from: &Path, to: &Path) -> Result<(), CopyError> {
-    let source = match open_beneath(from) {
+    let source = match open_in(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         source => source?,
     };
     Dir::create_ambient_dir_all(to, ambient_authority())?;
-    let copy = open_beneath(to)?;
+    let copy = open_in(to)?;
     let mut walk = Walk { entries: 0, bytes: 0, folders: VecDeque::from([PathBuf::new()]) };
     while let Some(path) = walk.folders.pop_front() {
         walk.folder(&source, &copy, &path)?;
@@ -55,7 +55,7 @@ pub fn copy_folder(from: &Path, to: &Path) -> Result<(), CopyError> {
 }
 
 /// Opens a folder. Fails if the folder is a symbolic link.
-fn open_beneath(folder: &Path) -> io::Result<Dir> {
+fn open_in(folder: &Path) -> io::Result<Dir> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
         return Err(ErrorKind::InvalidInput.into());
     };

@@ -60,7 +60,7 @@ pub struct Workspace {
 
 /// An entry of a folder listing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Listed {
+pub struct FolderEntry {
     /// The entry's name.
     pub name: String,
     /// If set, the entry is a folder.
@@ -93,7 +93,7 @@ impl Workspace {
     /// Locks a file exclusively for this and other processes. The file may have been replaced while
     /// the lock was requested, so the caller reads it again.
     pub(in crate::tools) fn lock(&self, path: &str) -> io::Result<std::fs::File> {
-        let relative = paths::beneath(&self.root, path).map_err(io::Error::other)?;
+        let relative = paths::relative_path(&self.root, path).map_err(io::Error::other)?;
         let file = open_regular(&self.open()?, &relative)?.ok_or(ErrorKind::NotFound)?.into_std();
         for _ in 0..LOCK_TRIES {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -119,7 +119,7 @@ impl Workspace {
 
     /// Normalizes a path for storage and comparison.
     pub fn plain(&self, path: &str) -> Result<String, ToolError> {
-        let relative = paths::beneath(&self.root, path)?;
+        let relative = paths::relative_path(&self.root, path)?;
         let text = relative.to_str().ok_or_else(|| failed(path, ErrorKind::InvalidInput.into()))?;
         if text.len() > MAX_PATH {
             return Err(failed(path, ErrorKind::InvalidFilename.into()));
@@ -135,7 +135,7 @@ impl Workspace {
     /// Reads a regular file as bytes. Returns `None` if it does not exist.
     pub fn find(&self, path: &str) -> Result<Option<Vec<u8>>, ToolError> {
         let fail = |error| failed(path, error);
-        let (dir, relative) = self.beneath(path)?;
+        let (dir, relative) = self.locate(path)?;
         let Some(file) = open_regular(&dir, or_itself(&relative)).map_err(fail)? else {
             return Ok(None);
         };
@@ -157,7 +157,7 @@ impl Workspace {
 
     /// Fails for a path that no tool may write to.
     pub fn check_writable(&self, path: &str) -> Result<(), ToolError> {
-        protected::refuse(path, &paths::beneath(&self.root, path)?)
+        protected::refuse(path, &paths::relative_path(&self.root, path)?)
     }
 
     /// Writes a file atomically. After a crash the file has the old or the new content, and a
@@ -173,7 +173,7 @@ impl Workspace {
         may_finish: impl FnOnce() -> bool,
     ) -> Result<(), ToolError> {
         let fail = |error| failed(path, error);
-        let (dir, relative) = self.beneath(path)?;
+        let (dir, relative) = self.locate(path)?;
         protected::refuse(path, &relative)?;
         if content.len() > MAX_FILE {
             return Err(too_large(path));
@@ -187,7 +187,7 @@ impl Workspace {
     /// Removes the temporary files of earlier attempts of a call. An earlier attempt that is still
     /// running then fails to rename its temporary file.
     pub fn discard_drafts(&self, path: &str, draft: &Draft) -> Result<(), ToolError> {
-        let (dir, relative) = self.beneath(path)?;
+        let (dir, relative) = self.locate(path)?;
         for name in draft.earlier() {
             match dir.remove_file(relative.with_file_name(name)) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -200,14 +200,14 @@ impl Workspace {
     }
 
     /// Lists a folder, sorted by name.
-    pub fn list(&self, path: &str) -> Result<Vec<Listed>, ToolError> {
+    pub fn list(&self, path: &str) -> Result<Vec<FolderEntry>, ToolError> {
         let fail = |error| failed(path, error);
-        let (dir, relative) = self.beneath(path)?;
+        let (dir, relative) = self.locate(path)?;
         let folder = dir.open_dir(or_itself(&relative)).map_err(fail)?;
         let mut entries = Vec::new();
         for entry in folder.entries().map_err(fail)? {
             let entry = entry.map_err(fail)?;
-            entries.push(Listed {
+            entries.push(FolderEntry {
                 name: entry.file_name().to_string_lossy().into_owned(),
                 is_folder: entry.file_type().is_ok_and(|kind| kind.is_dir()),
             });
@@ -218,8 +218,8 @@ impl Workspace {
 
     /// Returns the folder's handle and a path relative to it, without `.` and `..`. The path is
     /// empty for the folder itself.
-    pub(in crate::tools) fn beneath(&self, path: &str) -> Result<(Dir, PathBuf), ToolError> {
-        let relative = paths::beneath(&self.root, path)?;
+    pub(in crate::tools) fn locate(&self, path: &str) -> Result<(Dir, PathBuf), ToolError> {
+        let relative = paths::relative_path(&self.root, path)?;
         Ok((self.dir()?, relative))
     }
 

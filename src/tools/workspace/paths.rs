@@ -14,7 +14,7 @@ pub const ALIAS: &str = "/workspace";
 /// itself.
 ///
 /// `..` removes the preceding name. It is not resolved through symbolic links.
-pub(super) fn beneath(root: &Path, path: &str) -> Result<PathBuf, ToolError> {
+pub(super) fn relative_path(root: &Path, path: &str) -> Result<PathBuf, ToolError> {
     if path.contains('\0') {
         return Err(ToolError::Invalid("the path has a NUL character".to_owned()));
     }

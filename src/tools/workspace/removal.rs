@@ -26,7 +26,7 @@ pub fn remove_folder(folder: &Path) -> io::Result<()> {
     match parent.remove_dir_all(name) {
         // A command may have removed the owner's write permission from a folder.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            open_up(&parent, name)?;
+            grant_owner_access(&parent, name)?;
             parent.remove_dir_all(name)
         }
         removed => removed,
@@ -34,13 +34,13 @@ pub fn remove_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Gives the owner read, write and search permission for a folder and all folders under it.
-fn open_up(parent: &Dir, name: &OsStr) -> io::Result<()> {
+fn grant_owner_access(parent: &Dir, name: &OsStr) -> io::Result<()> {
     parent.set_permissions(name, Permissions::from_mode(0o700))?;
     let folder = parent.open_dir(name)?;
     for entry in folder.entries()? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            open_up(&folder, &entry.file_name())?;
+            grant_owner_access(&folder, &entry.file_name())?;
         }
     }
     Ok(())

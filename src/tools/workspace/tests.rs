@@ -34,7 +34,7 @@ fn draft(attempt: i32) -> Draft {
 
 impl Fixture {
     fn drafts(&self) -> usize {
-        let is_draft = |entry: &Listed| entry.name.starts_with(".twostep-");
+        let is_draft = |entry: &FolderEntry| entry.name.starts_with(".twostep-");
         self.workspace.list(".").unwrap().iter().filter(|entry| is_draft(entry)).count()
     }
 

@@ -10,7 +10,7 @@ use crate::domain::circuit::Circuit;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::model::ModelError;
 use crate::model::server_health::Pass;
-use crate::worker::run::slot::KEPT_FOR;
+use crate::worker::run::slot::SLOT_KEPT_FOR;
 use crate::worker::run::state::RunState;
 use crate::worker::run::stop_cause::StopCause;
 
@@ -28,7 +28,7 @@ impl<'a> ModelCalls<'a> {
         delay: Duration,
     ) -> Result<(), StopCause> {
         announce_retry(state, failures, delay).await?;
-        wait(state, sleep(delay), delay > KEPT_FOR).await
+        wait(state, sleep(delay), delay > SLOT_KEPT_FOR).await
     }
 
     /// Waits until the circuit breaker permits a request.
@@ -68,7 +68,7 @@ impl<'a> ModelCalls<'a> {
                     () = sleep_until(until) => {}
                 }
             };
-            wait(state, closed_or_due, waited + (until - now) > KEPT_FOR).await?;
+            wait(state, closed_or_due, waited + (until - now) > SLOT_KEPT_FOR).await?;
         }
     }
 }

@@ -4,7 +4,7 @@
 //! The modelled run is small: one reply with a pure, a checkable and an effectful call, then an
 //! answer. Its environment is not: a process can stop between any two statements, a lease can end
 //! while its worker continues, and the client can cancel at any time. The search visits every order of
-//! these events within [`state::Faults::MOST`] and checks the
+//! these events within [`state::Faults::MAX`] and checks the
 //! [invariants](invariants::violated) in each state.
 //!
 //! The decisions are made by the code of the service: [`crate::agent::AgentLoop`],

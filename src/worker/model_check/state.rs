@@ -133,7 +133,7 @@ pub(super) struct Faults {
 
 impl Faults {
     /// The maximum of the search.
-    pub(super) const MOST: Self = Self { ends: 2, expiries: 2 };
+    pub(super) const MAX: Self = Self { ends: 2, expiries: 2 };
 }
 
 /// State that the service does not have and the invariants need.
@@ -213,7 +213,7 @@ impl State {
                 self.ghost.claims_in_vain = 0;
             }
             if self.drivers == [None; 2] {
-                self.faults = Faults::MOST;
+                self.faults = Faults::MAX;
             }
         }
         self

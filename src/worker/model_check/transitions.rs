@@ -82,7 +82,7 @@ fn lose(state: &State, Seat { slot, process, .. }: Seat, found: &mut Vec<Transit
 
 /// The process stops, or the database fails the run.
 fn release(state: &State, Seat { slot, process, driver }: Seat, found: &mut Vec<Transition>) {
-    if state.faults.ends >= Faults::MOST.ends {
+    if state.faults.ends >= Faults::MAX.ends {
         return;
     }
     for has_failed in [false, true] {
@@ -95,7 +95,7 @@ fn release(state: &State, Seat { slot, process, driver }: Seat, found: &mut Vec<
 }
 
 fn crash(state: &State, processes: Processes, found: &mut Vec<Transition>) {
-    if state.faults.ends >= Faults::MOST.ends {
+    if state.faults.ends >= Faults::MAX.ends {
         return;
     }
     for process in 0..2 {
@@ -124,7 +124,7 @@ fn expire(state: &State, rules: &Rules, processes: Processes, found: &mut Vec<Tr
         seats.any(|(driver, process)| driver.is_some_and(|driver| state.holds(&driver, process)));
     if !is_held && rules.leases_end {
         found.push(("the lease of a stopped worker expires", after));
-    } else if is_held && state.faults.expiries < Faults::MOST.expiries {
+    } else if is_held && state.faults.expiries < Faults::MAX.expiries {
         after.faults.expiries += 1;
         found.push(("the lease of a running worker expires", after));
     }

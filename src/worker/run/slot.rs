@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The longest wait during which a run keeps its slot.
-pub(in crate::worker) const KEPT_FOR: Duration = Duration::from_secs(5);
+pub(in crate::worker) const SLOT_KEPT_FOR: Duration = Duration::from_secs(5);
 
 /// The slot of one run.
 #[derive(Debug)]

@@ -195,7 +195,7 @@ impl<'a> PermissionGate<'a> {
         let tools = &self.run.services.tools;
         let class = tools.class(&call.name);
         let policy = self.refresh_policy(writer, context)?;
-        Ok(match tools.visits(&call.name, &call.input) {
+        Ok(match tools.requested_url(&call.name, &call.input) {
             Some(address) => policy.evaluate_visit(call, class, || {
                 is_url_from_user_or_tool(&address, writer.transcript.messages().text)
             }),

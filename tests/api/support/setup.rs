@@ -14,7 +14,9 @@ use twostep::domain::price::Prices;
 use twostep::domain::prompt_cache::CacheTtl;
 use twostep::domain::provider::Provider;
 use twostep::domain::run_options::OnBusy;
-use twostep::http::{Forwarding, KEEP_ALIVE_EVERY, MAX_MESSAGE, Options as HttpOptions, Timeouts};
+use twostep::http::{
+    Forwarding, KEEP_ALIVE_INTERVAL, MAX_MESSAGE, Options as HttpOptions, Timeouts,
+};
 use twostep::outbound::AllowedHosts;
 use twostep::service::{Defaults, ModelRules, OperatorAgents};
 use twostep::tokens::Issuer;
@@ -140,7 +142,7 @@ pub(super) fn config(
             needs_keys: setup.needs_keys,
             tokens: setup.tokens,
             webhook_hosts: Arc::new(setup.webhook_hosts),
-            keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_EVERY),
+            keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_INTERVAL),
             on_busy: setup.on_busy,
             max_queued: setup.max_queued.unwrap_or(1000),
             timeouts: setup.timeouts,

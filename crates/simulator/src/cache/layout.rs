@@ -24,7 +24,7 @@ pub(super) struct Block {
     /// Lifetime of the cache entry, if the block has a marker.
     pub(super) ttl: Option<Duration>,
     /// True if automatic caching can mark the block.
-    takes_a_mark: bool,
+    can_carry_breakpoint: bool,
 }
 
 /// Returns the blocks of a request, with the automatic marker.
@@ -87,12 +87,12 @@ impl Layout {
             key: self.state.clone().finalize().into(),
             end: self.bytes,
             ttl: mark_of(block).map(ttl),
-            takes_a_mark: !is_thinking && block.str("text") != Some(""),
+            can_carry_breakpoint: !is_thinking && block.str("text") != Some(""),
         });
     }
 
     fn last_markable(&mut self) -> Option<&mut Block> {
-        self.blocks.iter_mut().rev().find(|block| block.takes_a_mark)
+        self.blocks.iter_mut().rev().find(|block| block.can_carry_breakpoint)
     }
 }
 

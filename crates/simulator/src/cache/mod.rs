@@ -22,7 +22,7 @@ use layout::{Block, Key, layout};
 /// Number of blocks that a read checks for each marker, including the marked block.
 const LOOKBACK: usize = 20;
 /// Maximum number of entries. At the limit the cache drops expired entries, or else all.
-const MOST: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 
 /// The input tokens of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,9 +92,9 @@ impl Cache {
             }
             keep(&mut entries, block.key, Entry { ttl, until: now + ttl });
         }
-        if entries.len() > MOST {
+        if entries.len() > MAX_ENTRIES {
             entries.retain(|_, entry| entry.until > now);
-            if entries.len() > MOST {
+            if entries.len() > MAX_ENTRIES {
                 entries.clear();
             }
         }

@@ -3,7 +3,7 @@
 use crate::phrases::{count, names, shorten};
 
 /// Maximum number of names of each kind.
-const MOST_NAMES: usize = 6;
+const MAX_NAMES: usize = 6;
 
 /// Maximum length of a quoted line in characters.
 const QUOTED: usize = 100;
@@ -124,7 +124,7 @@ fn contents(lines: &[&str], language: &str) -> Option<String> {
 fn push(parts: &mut Vec<String>, one: &str, many: &str, found: &[String]) {
     if !found.is_empty() {
         let kind = if found.len() == 1 { one } else { many };
-        parts.push(format!("the {kind} {}", names(found, MOST_NAMES)));
+        parts.push(format!("the {kind} {}", names(found, MAX_NAMES)));
     }
 }
 

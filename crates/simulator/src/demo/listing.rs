@@ -3,7 +3,7 @@
 use crate::phrases::{count, names};
 
 /// Maximum number of names.
-const MOST_NAMES: usize = 6;
+const MAX_NAMES: usize = 6;
 
 /// Counts the entries and names a few of them. The names of folders end with a slash.
 pub(super) fn folder(path: Option<&str>, text: &str) -> String {
@@ -22,5 +22,5 @@ pub(super) fn folder(path: Option<&str>, text: &str) -> String {
         counts.push(count(folders, "folder", "folders"));
     }
     let entries: Vec<String> = entries.into_iter().map(str::to_owned).collect();
-    format!("{place} has {}: {}.", counts.join(" and "), names(&entries, MOST_NAMES))
+    format!("{place} has {}: {}.", counts.join(" and "), names(&entries, MAX_NAMES))
 }

@@ -6,7 +6,7 @@ use super::{Checked, refuse};
 use crate::request::{ApiRequest, ContentBlock, blocks};
 
 /// Maximum number of breakpoints in a request; automatic caching uses one.
-const MOST: usize = 4;
+const MAX_BREAKPOINTS: usize = 4;
 
 /// Checks the breakpoints of settings and messages.
 pub(super) fn check(request: ApiRequest<'_>) -> Checked {
@@ -14,9 +14,9 @@ pub(super) fn check(request: ApiRequest<'_>) -> Checked {
     let placed: Vec<&Value> = settings(request).chain(messages(request)).collect();
     let found = placed.len() + usize::from(automatic.is_some());
     placed.iter().copied().chain(automatic).try_for_each(shape)?;
-    if found > MOST {
+    if found > MAX_BREAKPOINTS {
         return refuse(format!(
-            "A maximum of {MOST} blocks with cache_control may be provided. Found {found}."
+            "A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {found}."
         ));
     }
     // The automatic breakpoint is the last one.

@@ -8,7 +8,7 @@ use crate::models::{CLEAR_THINKING, CLEAR_TOOL_USES, COMPACT, EDITS, Model};
 use crate::request::ApiRequest;
 
 /// Minimum trigger of an automatic summary in tokens.
-const LEAST_COMPACTED: u64 = 50_000;
+const MIN_COMPACTED: u64 = 50_000;
 
 type Fields = Map<String, Value>;
 
@@ -125,8 +125,8 @@ fn compact(at: &str, fields: &Fields) -> Checked {
     let trigger = fields.get("trigger");
     amount(&format!("{at}.trigger"), trigger, &["input_tokens"], 0)?;
     let value = trigger.and_then(|trigger| trigger.get("value")).and_then(Value::as_u64);
-    if value.is_some_and(|value| value < LEAST_COMPACTED) {
-        return refuse(format!("{at}: trigger.value must be at least {LEAST_COMPACTED}"));
+    if value.is_some_and(|value| value < MIN_COMPACTED) {
+        return refuse(format!("{at}: trigger.value must be at least {MIN_COMPACTED}"));
     }
     boolean(at, fields, "pause_after_compaction")?;
     match fields.get("instructions") {

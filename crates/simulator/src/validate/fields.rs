@@ -9,7 +9,7 @@ use crate::models::Model;
 use crate::request::{ApiRequest, ToolChoice};
 
 /// Maximum number of messages in one request.
-const MOST_MESSAGES: usize = 100_000;
+const MAX_MESSAGES: usize = 100_000;
 
 const COUNTED: [&str; 10] = [
     "model",
@@ -69,8 +69,8 @@ pub(super) fn required(request: ApiRequest<'_>, rules: &Rules) -> Checked {
     system(request)?;
     match request.messages().len() {
         0 => refuse("messages: at least one message is required"),
-        count if count > MOST_MESSAGES => {
-            refuse(format!("messages: List should have at most {MOST_MESSAGES} items, not {count}"))
+        count if count > MAX_MESSAGES => {
+            refuse(format!("messages: List should have at most {MAX_MESSAGES} items, not {count}"))
         }
         _ => Ok(()),
     }

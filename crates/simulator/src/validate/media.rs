@@ -9,14 +9,14 @@ use super::{Checked, refuse, unexpected};
 use crate::request::{ApiRequest, ContentBlock};
 
 /// Maximum size of an image in base64, in bytes.
-const MOST_BASE64: usize = 10 * 1024 * 1024;
+const MAX_BASE64: usize = 10 * 1024 * 1024;
 /// Maximum width and height of an image in pixels; the second applies to requests with many images.
-const MOST_PIXELS: usize = 8000;
-const MOST_PIXELS_OF_MANY: usize = 2000;
+const MAX_PIXELS: usize = 8000;
+const MAX_PIXELS_OF_MANY: usize = 2000;
 /// A request with more images than this has many.
 const FEW: usize = 20;
 /// Maximum number of images and document pages in one request.
-const MOST_MEDIA: usize = 100;
+const MAX_MEDIA: usize = 100;
 
 /// Checks a block in a user message or in a tool result.
 pub(super) fn check(at: &str, block: &Value) -> Checked {
@@ -43,16 +43,16 @@ pub(super) fn whole(request: ApiRequest<'_>) -> Checked {
     let images = of_kind("image").count();
     let pages: usize =
         of_kind("document").filter_map(|block| pdf(block)).map(|pdf| pages(&pdf)).sum();
-    if images + pages > MOST_MEDIA {
+    if images + pages > MAX_MEDIA {
         return refuse(format!(
-            "messages: Too much media: {pages} document pages + {images} images > {MOST_MEDIA}"
+            "messages: Too much media: {pages} document pages + {images} images > {MAX_MEDIA}"
         ));
     }
     let side = |block: &&&Value| pixels(block.get("source").unwrap_or(&Value::Null));
-    if images > FEW && of_kind("image").any(|block| side(&block) > MOST_PIXELS_OF_MANY) {
+    if images > FEW && of_kind("image").any(|block| side(&block) > MAX_PIXELS_OF_MANY) {
         return refuse(format!(
             "messages: BlockPath least one of the image dimensions exceed max allowed size for \
-             many-image requests: {MOST_PIXELS_OF_MANY} pixels"
+             many-image requests: {MAX_PIXELS_OF_MANY} pixels"
         ));
     }
     let mut cited = of_kind("search_result").map(|block| is_cited(block));
@@ -124,10 +124,10 @@ fn picture(at: &str, media_type: &str, data: &str) -> Checked {
             ));
         }
     };
-    if data.len() > MOST_BASE64 {
+    if data.len() > MAX_BASE64 {
         let size = data.len();
         return refuse(format!(
-            "{at}: image exceeds 10 MB maximum: {size} bytes > {MOST_BASE64} bytes"
+            "{at}: image exceeds 10 MB maximum: {size} bytes > {MAX_BASE64} bytes"
         ));
     }
     let Ok(bytes) = STANDARD.decode(data) else {
@@ -140,9 +140,9 @@ fn picture(at: &str, media_type: &str, data: &str) -> Checked {
         ));
     }
     match blob_size(&bytes) {
-        Ok(size) if size.width > MOST_PIXELS || size.height > MOST_PIXELS => refuse(format!(
+        Ok(size) if size.width > MAX_PIXELS || size.height > MAX_PIXELS => refuse(format!(
             "{at}.data: BlockPath least one of the image dimensions exceed max allowed size: \
-             {MOST_PIXELS} pixels"
+             {MAX_PIXELS} pixels"
         )),
         Ok(size) if size.width > 0 && size.height > 0 => Ok(()),
         _ => refuse("Could not process image"),
@@ -188,8 +188,8 @@ fn portable(at: &str, source: &Value) -> Checked {
     if count(&bytes, b"/Encrypt") > 0 {
         return refuse(format!("{at}.data: The PDF specified is password protected."));
     }
-    if pages(&bytes) > MOST_MEDIA {
-        return refuse(format!("{at}.data: A maximum of {MOST_MEDIA} PDF pages may be provided."));
+    if pages(&bytes) > MAX_MEDIA {
+        return refuse(format!("{at}.data: A maximum of {MAX_MEDIA} PDF pages may be provided."));
     }
     Ok(())
 }

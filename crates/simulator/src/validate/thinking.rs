@@ -9,7 +9,7 @@ use crate::request::{ApiRequest, ToolChoice};
 const KINDS: [&str; 4] = ["adaptive", "between_tools", "disabled", "enabled"];
 
 /// Minimum budget in tokens.
-const LEAST_BUDGET: u64 = 1024;
+const MIN_BUDGET: u64 = 1024;
 
 /// The form of the setting, and the support of the model for it.
 pub(super) fn check(request: ApiRequest<'_>, model: Model<'_>) -> Checked {
@@ -59,7 +59,7 @@ fn budget(request: ApiRequest<'_>, setting: &Value) -> Checked {
     let Some(budget) = setting.get("budget_tokens") else {
         return refuse("thinking.enabled.budget_tokens: Field required");
     };
-    let Some(budget) = budget.as_u64().filter(|budget| *budget >= LEAST_BUDGET) else {
+    let Some(budget) = budget.as_u64().filter(|budget| *budget >= MIN_BUDGET) else {
         return refuse(
             "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
         );

@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_millis(200);
 /// Maximum delay of the first event.
 const LATE: Duration = Duration::from_secs(1);
 /// Time within which the service must notice a disconnect. It notices at the next write.
-const DISCONNECT_WITHIN: Duration = Duration::from_secs(5);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The keep-alive interval of the service.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -170,7 +170,7 @@ pub(super) async fn disconnect(target: &Target) -> Finding {
                 let text = "unknown: another process responded";
                 return Finding::warn(about, text);
             }
-            Some(_) if left.elapsed() > DISCONNECT_WITHIN => {
+            Some(_) if left.elapsed() > DISCONNECT_TIMEOUT => {
                 let text = "the service keeps streaming to a disconnected client";
                 return Finding::fail(about, text).because_of(Fault::Disconnect);
             }

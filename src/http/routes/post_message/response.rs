@@ -26,7 +26,7 @@ use crate::service::lookup::{check_reached, find_run, has_ended};
 use crate::service::messages::PostedRun;
 
 /// The interval at which a run is read from the database while no signal comes.
-const POLL_EVERY: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The request to which the response belongs.
 pub(super) struct PostResponse<'a> {
@@ -94,7 +94,7 @@ impl PostResponse<'_> {
         while !run.is_idle() {
             let is_late = tokio::select! {
                 in_time = timeout_at(
-                    until.min(Instant::now() + POLL_EVERY),
+                    until.min(Instant::now() + POLL_INTERVAL),
                     self.run_changed(&mut subscription, session_id, id),
                 ) => in_time.is_err() && Instant::now() >= until,
                 () = self.api.draining.cancelled() => true,

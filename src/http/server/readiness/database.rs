@@ -14,7 +14,7 @@ use crate::store::grants::Ungranted;
 use crate::store::verify::{SchemaMismatch, check_schema};
 
 /// The lifetime of a cached result, which bounds the load of frequent probes.
-const CACHED_FOR: Duration = Duration::from_secs(1);
+const CACHE_LIFETIME: Duration = Duration::from_secs(1);
 /// The maximum time for an answer: probes commonly time out after 3 s.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -34,7 +34,7 @@ impl DatabaseProbe {
     pub(super) async fn check(&self, pool: &Connections) -> DatabaseChecks {
         let mut cached = self.0.lock().await;
         if let Some((when, checks)) = &*cached
-            && when.elapsed() < CACHED_FOR
+            && when.elapsed() < CACHE_LIFETIME
         {
             return checks.clone();
         }

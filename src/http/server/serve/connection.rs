@@ -29,7 +29,7 @@ use crate::http::server::forwarded::{BASE, Forwarding};
 /// Each slow reader holds one.
 const BUFFER: usize = 64 * 1024;
 /// The interval and the timeout of HTTP/2 keep-alive pings.
-const PING_EVERY: Duration = Duration::from_secs(20);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// The state that all connections share.
 #[derive(Debug, Clone)]
@@ -53,8 +53,8 @@ impl Connection {
             .http2()
             .timer(TokioTimer::new())
             .max_send_buf_size(BUFFER)
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_EVERY);
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_INTERVAL);
         Self { router, forwarding: Arc::new(forwarding), timeouts, draining, protocol }
     }
 

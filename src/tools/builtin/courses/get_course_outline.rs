@@ -43,6 +43,6 @@ impl TypedTool for GetCourseOutline {
         let gone = || ToolError::Failed(format!("the course {name:?} no longer exists"));
         let outline = found.await?.ok_or_else(gone)?;
         let sources = vec![source(&outline.title, None, outline.link.as_deref())];
-        Ok(Output::json(&outline)?.resting_on(sources))
+        Ok(Output::json(&outline)?.with_sources(sources))
     }
 }

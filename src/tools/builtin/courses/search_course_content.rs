@@ -75,7 +75,7 @@ impl TypedTool for SearchCourseContent {
         let found = found.await?;
         let passages = found.iter().map(passage).collect();
         let sources = each_once(found.iter().map(source_of));
-        Ok(Output::json(&SearchCourseContentOutput { passages })?.resting_on(sources))
+        Ok(Output::json(&SearchCourseContentOutput { passages })?.with_sources(sources))
     }
 }
 

@@ -28,11 +28,11 @@ pub(super) struct GlobInput {
     /// all folders.
     pattern: String,
     /// The folder to search, relative to the workspace.
-    #[serde(default = "workspace_itself")]
+    #[serde(default = "workspace_root")]
     path: String,
 }
 
-fn workspace_itself() -> String {
+fn workspace_root() -> String {
     ".".to_owned()
 }
 

@@ -18,7 +18,7 @@ fn make(folder: &TempDir, path: &str, age: u64) {
 }
 
 async fn glob(folder: &TempDir, pattern: &str, path: &str) -> Result<String, ToolError> {
-    let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+    let context = ToolContext::without_run(Workspace::new(folder.path().to_owned()));
     let input = serde_json::from_value(json!({ "pattern": pattern, "path": path })).unwrap();
     Glob.run(&context, input).await.map(|output| output.text)
 }
@@ -67,7 +67,7 @@ async fn nothing_outside_of_the_workspace_is_found() {
     let root = outer.path().join("work");
     symlink("..", root.join("up")).unwrap();
     symlink("../secret.txt", root.join("link.txt")).unwrap();
-    let context = ToolContext::alone(Workspace::new(root.clone()));
+    let context = ToolContext::without_run(Workspace::new(root.clone()));
     let find = |pattern: &str, path: &str| {
         let input = json!({ "pattern": pattern, "path": path });
         Glob.run(&context, serde_json::from_value(input).unwrap())

@@ -21,7 +21,7 @@ pub(super) struct GrepInput {
     /// A regular expression in Rust's syntax, such as `fn \w+\(`. A literal brace is written `\{`.
     pattern: String,
     /// The file or folder to search, relative to the workspace.
-    #[serde(default = "workspace_itself")]
+    #[serde(default = "workspace_root")]
     path: String,
     /// Searches only files whose names match this pattern, such as `*.rs` or `src/**/*.{js,ts}`.
     glob: Option<String>,
@@ -66,7 +66,7 @@ enum Mode {
     Count,
 }
 
-fn workspace_itself() -> String {
+fn workspace_root() -> String {
     ".".to_owned()
 }
 

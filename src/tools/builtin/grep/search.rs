@@ -154,7 +154,7 @@ struct Watched<'a> {
 
 impl Read for Watched<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.watch.is_over() {
+        if self.watch.is_cancelled() {
             return Err(io::Error::other("the search was cancelled"));
         }
         self.file.read(buffer)

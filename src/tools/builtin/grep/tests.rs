@@ -45,7 +45,7 @@ fn workspace(files: &[(&str, &str)]) -> TempDir {
 }
 
 async fn grep(folder: &TempDir, input: Value) -> Result<String, ToolError> {
-    let context = ToolContext::alone(Workspace::new(folder.path().to_owned()));
+    let context = ToolContext::without_run(Workspace::new(folder.path().to_owned()));
     let input = serde_json::from_value(input).unwrap();
     Grep.run(&context, input).await.map(|output| output.text)
 }
@@ -126,7 +126,7 @@ async fn nothing_outside_of_the_workspace_is_searched() {
     symlink("../secret.txt", root.join("link.txt")).unwrap();
     symlink(outer.path(), root.join("folder")).unwrap();
     mknodat(CWD, root.join("fifo"), FileType::Fifo, FileMode::RUSR, 0).unwrap();
-    let context = ToolContext::alone(Workspace::new(root));
+    let context = ToolContext::without_run(Workspace::new(root));
     let search = |path: &str| {
         let input = json!({ "pattern": "needle", "path": path });
         Grep.run(&context, serde_json::from_value(input).unwrap())

@@ -33,7 +33,7 @@ impl Location {
 
     /// Returns whether the location is in the given country or state, named in full or by
     /// abbreviation.
-    fn lies_in(&self, name: &str) -> bool {
+    fn is_in(&self, name: &str) -> bool {
         let is = |part: &Option<String>| {
             part.as_deref().is_some_and(|part| part.to_lowercase() == name.to_lowercase())
         };
@@ -62,7 +62,7 @@ pub(super) fn first_part(name: &str) -> &str {
 pub(super) fn choose(name: &str, locations: Vec<Location>) -> Option<Location> {
     let around: Vec<&str> =
         name.split(',').skip(1).map(str::trim).filter(|part| !part.is_empty()).collect();
-    locations.into_iter().find(|location| around.iter().all(|part| location.lies_in(part)))
+    locations.into_iter().find(|location| around.iter().all(|part| location.is_in(part)))
 }
 
 #[cfg(test)]

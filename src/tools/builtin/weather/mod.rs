@@ -77,8 +77,8 @@ impl OpenMeteo {
             .build()?;
         Ok(Self {
             http,
-            forecast: extended(forecast, "forecast")?,
-            geocoding: extended(geocoding, "search")?,
+            forecast: with_path(forecast, "forecast")?,
+            geocoding: with_path(geocoding, "search")?,
         })
     }
 
@@ -141,7 +141,7 @@ impl OpenMeteo {
     }
 }
 
-fn extended(url: &Url, last: &str) -> Result<Url, BadOpenMeteo> {
+fn with_path(url: &Url, last: &str) -> Result<Url, BadOpenMeteo> {
     let mut extended = url.clone();
     let mut segments =
         extended.path_segments_mut().map_err(|()| BadOpenMeteo::BaseUrl(url.clone()))?;

@@ -240,7 +240,7 @@ impl Browser {
         let tools = builtin::all(&web_options(&["public", LISTED]));
         Self {
             tools: Registry::new(tools).unwrap(),
-            context: ToolContext::alone(Workspace::new(folder.path().to_owned())),
+            context: ToolContext::without_run(Workspace::new(folder.path().to_owned())),
             _folder: folder,
         }
     }

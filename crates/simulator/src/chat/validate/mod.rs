@@ -46,7 +46,7 @@ const KNOWN: [&str; 28] = [
 ];
 
 /// Maximum number of stop sequences.
-const MOST_STOPS: usize = 4;
+const MAX_STOPS: usize = 4;
 
 /// Checks a whole request, except for its length.
 pub(super) fn check(request: &Map<String, Value>, rules: &Options) -> Checked {
@@ -118,8 +118,8 @@ fn streaming(request: &Map<String, Value>) -> Checked {
 fn stops(request: &Map<String, Value>) -> Checked {
     match request.get("stop") {
         None | Some(Value::Null | Value::String(_)) => Ok(()),
-        Some(Value::Array(stops)) if stops.len() > MOST_STOPS => refuse(format!(
-            "Invalid 'stop': array too long. Expected an array with maximum length {MOST_STOPS}, \
+        Some(Value::Array(stops)) if stops.len() > MAX_STOPS => refuse(format!(
+            "Invalid 'stop': array too long. Expected an array with maximum length {MAX_STOPS}, \
              but got an array with length {} instead.",
             stops.len()
         )),

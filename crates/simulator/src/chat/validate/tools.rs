@@ -7,7 +7,7 @@ use super::{Checked, refuse};
 /// Maximum length of a function's name in characters.
 const LONGEST_NAME: usize = 64;
 /// Maximum number of tools.
-const MOST: usize = 128;
+const MAX_TOOLS: usize = 128;
 
 pub(super) fn check(request: &Map<String, Value>) -> Checked {
     let tools = match request.get("tools") {
@@ -21,9 +21,9 @@ pub(super) fn check(request: &Map<String, Value>) -> Checked {
              empty array instead.",
         );
     }
-    if tools.len() > MOST {
+    if tools.len() > MAX_TOOLS {
         return refuse(format!(
-            "Invalid 'tools': array too long. Expected an array with maximum length {MOST}, but \
+            "Invalid 'tools': array too long. Expected an array with maximum length {MAX_TOOLS}, but \
              got an array with length {} instead.",
             tools.len()
         ));

@@ -80,8 +80,8 @@ impl Search {
             .redirect(Policy::none())
             .build()?;
         let provider = match provider {
-            Provider::Searxng(url) => Provider::Searxng(extended(&url, &searxng::PATH)?),
-            Provider::Brave(url, key) => Provider::Brave(extended(&url, &brave::PATH)?, key),
+            Provider::Searxng(url) => Provider::Searxng(with_path(&url, &searxng::PATH)?),
+            Provider::Brave(url, key) => Provider::Brave(with_path(&url, &brave::PATH)?, key),
         };
         Ok(Self { http, provider })
     }
@@ -171,7 +171,7 @@ fn cut(mut text: String, most: usize) -> String {
     text
 }
 
-fn extended(url: &Url, path: &[&str]) -> Result<Url, BadSearch> {
+fn with_path(url: &Url, path: &[&str]) -> Result<Url, BadSearch> {
     let mut extended = url.clone();
     let mut segments =
         extended.path_segments_mut().map_err(|()| BadSearch::BaseUrl(url.clone()))?;
