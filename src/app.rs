@@ -100,7 +100,7 @@ impl Application {
             });
             new.reclaim_predecessor_leases().await;
             worker = Some(new);
-            sender = Some(sender_of(work.webhook_hosts, &pools, &metrics)?);
+            sender = Some(webhook_sender(work.webhook_hosts, &pools, &metrics)?);
         }
         let health = Health {
             pool: pools.admission.clone(),
@@ -177,10 +177,10 @@ impl Application {
         tracing::info!("stopping");
         self.draining.cancel();
         tokio::join!(
-            ended(worker, RUNS_TIMEOUT, "not all runs ended in time"),
-            ended(server, REQUESTS_TIMEOUT, "not all requests ended in time"),
-            ended(figures, REQUESTS_TIMEOUT, "not all requests for figures ended in time"),
-            ended(sender, SENDER_TIMEOUT, "not all that webhooks were told is noted"),
+            wait_for_task(worker, RUNS_TIMEOUT, "not all runs ended in time"),
+            wait_for_task(server, REQUESTS_TIMEOUT, "not all requests ended in time"),
+            wait_for_task(figures, REQUESTS_TIMEOUT, "not all requests for figures ended in time"),
+            wait_for_task(sender, SENDER_TIMEOUT, "not all that webhooks were told is noted"),
         );
         self.tool_servers.stop().await;
         // Of clients that have left: what they began is carried to its end.
@@ -190,8 +190,8 @@ impl Application {
         }
         unlink.cancel();
         flush.cancel();
-        ended(traces, TRACES_TIMEOUT, "not all spans of traces were sent").await;
-        ended(Some(linked), REQUESTS_TIMEOUT, "other processes were not told").await;
+        wait_for_task(traces, TRACES_TIMEOUT, "not all spans of traces were sent").await;
+        wait_for_task(Some(linked), REQUESTS_TIMEOUT, "other processes were not told").await;
         if timeout(REQUESTS_TIMEOUT, self.pools.close()).await.is_err() {
             tracing::warn!("not all connections to the database were closed in time");
         }
@@ -220,13 +220,21 @@ fn open_traces(
 }
 
 /// What tells webhooks at these hosts.
-fn sender_of(hosts: AllowedHosts, pools: &Pools, metrics: &Arc<Metrics>) -> anyhow::Result<Sender> {
+fn webhook_sender(
+    hosts: AllowedHosts,
+    pools: &Pools,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Sender> {
     let outbound = Outbound::new(hosts, webhooks::TIMEOUT)?;
     Ok(Sender { pool: pools.worker.clone(), outbound, metrics: Arc::clone(metrics) })
 }
 
 /// Waits for a task, if there is one, and gives it up when that takes too long.
-async fn ended<T>(task: Option<JoinHandle<T>>, patience: Duration, otherwise: &'static str) {
+async fn wait_for_task<T>(
+    task: Option<JoinHandle<T>>,
+    patience: Duration,
+    otherwise: &'static str,
+) {
     let Some(mut task) = task else { return };
     if timeout(patience, &mut task).await.is_err() {
         tracing::warn!("{otherwise}");

@@ -8,15 +8,15 @@ use crate::domain::sampling::SamplingRequest;
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
 use crate::model::{Head, Messages, anthropic, openai};
-use crate::store::requests::Material;
+use crate::store::requests::RequestSources;
 use crate::worker::{sent_before, sent_messages};
 
 /// Makes the body of a request again, as its worker made it.
 pub(super) fn assemble(
-    material: &Material,
+    sources: &RequestSources,
     form: &RequestForm,
 ) -> Result<Bytes, serde_json::Error> {
-    let Material { settings, options, lines, view } = material;
+    let RequestSources { settings, options, lines, view } = sources;
     if let Some(question) = &form.question {
         return put(question, settings, form.chat_completions);
     }

@@ -115,7 +115,7 @@ impl Outbox {
     pub(super) fn expire(&self) {
         let mut state = self.state();
         state.watched.retain(|_, said_at| said_at.elapsed() < WATCH_LIFE);
-        state.peers.retain(|_, heard_at| heard_at.elapsed() < PEER_LIFE);
+        state.peers.retain(|_, announced_at| announced_at.elapsed() < PEER_LIFE);
         self.has_peers.store(!state.peers.is_empty(), Ordering::Relaxed);
     }
 
@@ -216,7 +216,7 @@ mod tests {
         for _ in 0..=MAX_QUEUED {
             outbox.push(delta(SessionId::new(), "evt_1", "a"));
         }
-        let told = outbox.drain();
-        assert_eq!(told[..2], [cancel, Message::Hello { is_new: true }]);
+        let sent = outbox.drain();
+        assert_eq!(sent[..2], [cancel, Message::Hello { is_new: true }]);
     }
 }

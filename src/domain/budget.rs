@@ -133,10 +133,10 @@ pub struct BudgetUse {
 impl BudgetUse {
     /// Returns the limit that the request would exceed, if any.
     pub fn refuses(&self, estimate: &Estimate) -> Option<Exceeded> {
-        let over = |unit, budget: Option<i64>, taken: i64, asked: Option<i64>| {
+        let over = |unit, budget: Option<i64>, used: i64, needed: Option<i64>| {
             let budget = budget?;
-            let fits = asked.is_some_and(|asked| taken.saturating_add(asked) <= budget);
-            (!fits).then_some(Exceeded { scope: self.scope, unit, budget, taken, asked })
+            let fits = needed.is_some_and(|needed| used.saturating_add(needed) <= budget);
+            (!fits).then_some(Exceeded { scope: self.scope, unit, budget, used, needed })
         };
         over(Unit::Tokens, self.budget.tokens, self.tokens, Some(estimate.tokens))
             .or_else(|| over(Unit::Cost, self.budget.cost, self.cost, estimate.cost))
@@ -153,14 +153,14 @@ pub struct Exceeded {
     /// The limit.
     pub budget: i64,
     /// The amount that is spent, or reserved for other requests.
-    pub taken: i64,
+    pub used: i64,
     /// The estimate of the request; none if its model has no price.
-    pub asked: Option<i64>,
+    pub needed: Option<i64>,
 }
 
 impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { budget, taken, .. } = self;
+        let Self { budget, used, .. } = self;
         let whose = match self.scope {
             Scope::Session => "the session's budget",
             Scope::TenantDay => "the budget of this day",
@@ -170,9 +170,9 @@ impl fmt::Display for Exceeded {
             Unit::Tokens => "tokens",
             Unit::Cost => "micro-dollars",
         };
-        write!(f, "{whose} is {budget} {unit}, of which {taken} are spent or reserved; ")?;
-        match self.asked {
-            Some(asked) => write!(f, "the next request can use up to {asked}"),
+        write!(f, "{whose} is {budget} {unit}, of which {used} are spent or reserved; ")?;
+        match self.needed {
+            Some(needed) => write!(f, "the next request can use up to {needed}"),
             None => {
                 write!(f, "the cost of the next request is unknown: its model has no price")
             }
@@ -217,8 +217,8 @@ mod tests {
         let at = |tokens, cost| BudgetUse { scope: Scope::Session, budget, tokens, cost };
         let estimate = Estimate { tokens: 100, cost: Some(10) };
         assert_eq!(at(900, 40).refuses(&estimate), None);
-        let exceeded = |unit, budget, taken, asked| {
-            Some(Exceeded { scope: Scope::Session, unit, budget, taken, asked })
+        let exceeded = |unit, budget, used, needed| {
+            Some(Exceeded { scope: Scope::Session, unit, budget, used, needed })
         };
         assert_eq!(at(901, 41).refuses(&estimate), exceeded(Unit::Tokens, 1000, 901, Some(100)));
         assert_eq!(at(900, 41).refuses(&estimate), exceeded(Unit::Cost, 50, 41, Some(10)));
@@ -232,15 +232,15 @@ mod tests {
             scope: Scope::TenantDay,
             unit: Unit::Tokens,
             budget: 1000,
-            taken: 950,
-            asked: Some(100),
+            used: 950,
+            needed: Some(100),
         };
         assert_eq!(
             exceeded.to_string(),
             "the budget of this day is 1000 tokens, of which 950 are spent or reserved; the next \
              request can use up to 100"
         );
-        exceeded.asked = None;
+        exceeded.needed = None;
         assert!(exceeded.to_string().ends_with("its model has no price"));
     }
 }

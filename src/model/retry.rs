@@ -18,8 +18,8 @@ pub fn delay_after(failures: u32, error: &ModelError) -> Option<Duration> {
     if failures >= MAX_ATTEMPTS || !error.retryable() {
         return None;
     }
-    if let Some(asked) = error.retry_after() {
-        return (asked <= MAX_RETRY_AFTER).then_some(asked);
+    if let Some(requested) = error.retry_after() {
+        return (requested <= MAX_RETRY_AFTER).then_some(requested);
     }
     Some(ceiling(failures).mul_f64(fastrand::f64()))
 }

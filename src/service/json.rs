@@ -81,7 +81,7 @@ where
 }
 
 /// Deserializes an optional member that must not be null.
-pub(crate) fn there<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+pub(crate) fn not_null<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de>,
@@ -91,7 +91,7 @@ where
 
 /// Deserializes an optional member whose null differs from its absence.
 #[expect(clippy::option_option, reason = "null differs from an absent member")]
-pub(crate) fn given<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+pub(crate) fn nullable<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de>,

@@ -49,7 +49,7 @@ use crate::domain::run_options::OnBusy;
 use crate::metrics::Metrics;
 use crate::outbound::AllowedHosts;
 use crate::store::connections::{Connections, TenantConnections};
-use crate::store::requests::Material;
+use crate::store::requests::RequestSources;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::workspace::Roots;
@@ -96,7 +96,7 @@ pub struct Defaults {
 }
 
 /// Regenerates the body of a model request.
-pub type Assemble = fn(&Material, &RequestForm) -> Result<Bytes, serde_json::Error>;
+pub type Assemble = fn(&RequestSources, &RequestForm) -> Result<Bytes, serde_json::Error>;
 
 /// The parts of which a [`Service`] is made.
 #[derive(Debug)]

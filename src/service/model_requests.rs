@@ -11,7 +11,7 @@ use super::lookup::find_run;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
 use crate::domain::request::{StoredRequest, hexadecimal};
-use crate::store::requests::{Filter, list, material};
+use crate::store::requests::{Filter, find_sources, list};
 
 /// A recorded request with its body.
 #[derive(Debug)]
@@ -39,15 +39,15 @@ pub(crate) async fn read_model_request(
         let found = list(conn, filter).await?.pop().filter(|request| request.n == n);
         let stored = found.ok_or_else(|| Error::RequestNotFound(n.to_string()))?;
         let (seq, form) = (stored.record.message_seq, &stored.record.form);
-        let material = material(conn, (session_id, run_id), seq, form).await?;
-        Ok::<_, Error>((stored, material))
+        let sources = find_sources(conn, (session_id, run_id), seq, form).await?;
+        Ok::<_, Error>((stored, sources))
     };
-    let (stored, material) = service.pool.with(tenant, read).await?;
-    let material = material.ok_or_else(|| Error::RunNotFound(run_id.to_string()))?;
+    let (stored, sources) = service.pool.with(tenant, read).await?;
+    let sources = sources.ok_or_else(|| Error::RunNotFound(run_id.to_string()))?;
     let (assemble, form) = (service.assemble, stored.record.form.clone());
     // A long history takes long.
     let regenerated = spawn_blocking(move || {
-        let body = assemble(&material, &form)?;
+        let body = assemble(&sources, &form)?;
         let hash = hexadecimal(&Sha256::digest(&body));
         Ok::<_, serde_json::Error>((serde_json::from_slice::<Box<RawValue>>(&body)?, hash))
     });

@@ -75,13 +75,13 @@ pub fn start(endpoint: &Url, dropped: Counter) -> Result<(Spans, Export), BadTra
 /// default.
 fn resource() -> Resource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    let said = Resource::builder().with_attribute(version).build();
-    let name = said.get_ref(&"service.name".into()).map(ToString::to_string);
+    let resource = Resource::builder().with_attribute(version).build();
+    let name = resource.get_ref(&"service.name".into()).map(ToString::to_string);
     if name.is_some_and(|name| !name.starts_with("unknown_service")) {
-        return said;
+        return resource;
     }
-    let said = said.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-    Resource::builder_empty().with_attributes(said).with_service_name("twostep").build()
+    let attributes = resource.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+    Resource::builder_empty().with_attributes(attributes).with_service_name("twostep").build()
 }
 
 /// Converts a trace to the library's context.

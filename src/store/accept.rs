@@ -163,7 +163,7 @@ fn accepted(new: &NewRun<'_>, span: EventId, rows: Vec<Row>) -> Result<Accepted,
 
 /// A run that was accepted earlier.
 #[derive(Debug)]
-pub struct Earlier {
+pub struct EarlierRun {
     /// The run.
     pub run_id: RunId,
     /// Its session.
@@ -179,7 +179,7 @@ pub async fn find_earlier(
     session_id: SessionId,
     idempotency_key: Option<&str>,
     client_message_id: Option<&str>,
-) -> Result<Option<Earlier>, StoreError> {
+) -> Result<Option<EarlierRun>, StoreError> {
     let row = sqlx::query!(
         "SELECT id, session_id, fingerprint FROM runs
          WHERE tenant_id = $1 AND session_id = $2
@@ -193,7 +193,7 @@ pub async fn find_earlier(
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| Earlier {
+    Ok(row.map(|row| EarlierRun {
         run_id: row.id.into(),
         session_id: row.session_id.into(),
         fingerprint: row.fingerprint,

@@ -73,12 +73,12 @@ pub struct Claims {
     pub runs: Vec<Claimed>,
     /// Runs that this version cannot read. Another version may be able to, after their leases
     /// expire.
-    pub unreadable: Vec<Unreadable>,
+    pub unreadable: Vec<UnreadableRun>,
 }
 
 /// A claimed run that cannot be read.
 #[derive(Debug, Clone, Copy)]
-pub struct Unreadable {
+pub struct UnreadableRun {
     /// The fence, with which the run can be settled.
     pub fence: Fence,
     /// The session.
@@ -98,7 +98,7 @@ impl Claims {
                 Ok(run) => claims.runs.push(run),
                 Err(error) => {
                     tracing::error!(run.id = %fence.run_id, %error, "claimed run cannot be read");
-                    claims.unreadable.push(Unreadable { fence, session_id, takeovers });
+                    claims.unreadable.push(UnreadableRun { fence, session_id, takeovers });
                 }
             }
         }

@@ -114,7 +114,7 @@ pub async fn list(
 
 /// The sources of a request's body, besides the request's own form.
 #[derive(Debug)]
-pub struct Material {
+pub struct RequestSources {
     /// The settings of the session.
     pub settings: Settings,
     /// The options of the run.
@@ -126,12 +126,12 @@ pub struct Material {
 }
 
 /// Reads the sources of a request's body. They have not changed since.
-pub async fn material(
+pub async fn find_sources(
     conn: &mut PgConnection,
     (session_id, run_id): (SessionId, RunId),
     message_seq: i32,
     form: &RequestForm,
-) -> Result<Option<Material>, StoreError> {
+) -> Result<Option<RequestSources>, StoreError> {
     let row = sqlx::query!(
         r#"SELECT s.settings::text AS "settings!", r.options::text AS "options!"
            FROM runs r JOIN sessions s ON s.id = r.session_id
@@ -156,7 +156,7 @@ pub async fn material(
         Some(up_to) => sent_changes::compaction(conn, session_id, up_to).await?,
         None => None,
     };
-    Ok(Some(Material {
+    Ok(Some(RequestSources {
         view,
         settings: serde_json::from_str(&row.settings)
             .map_err(unreadable("sessions", "settings"))?,
@@ -167,7 +167,7 @@ pub async fn material(
 
 /// The token count of a request as the model reported it, and the request's form.
 #[derive(Debug)]
-pub struct Counted {
+pub struct CountedRequest {
     /// The count.
     pub measured: MeasuredRequest,
     /// The form.
@@ -180,7 +180,7 @@ pub struct Counted {
 pub async fn counted(
     conn: &mut PgConnection,
     session_id: SessionId,
-) -> Result<Option<Counted>, StoreError> {
+) -> Result<Option<CountedRequest>, StoreError> {
     let row = sqlx::query!(
         r#"SELECT body_length, form::text AS "form!", prefix::text,
                   input_tokens + cache_creation_input_tokens + cache_read_input_tokens AS "tokens!"
@@ -194,7 +194,7 @@ pub async fn counted(
     .fetch_optional(conn)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    Ok(Some(Counted {
+    Ok(Some(CountedRequest {
         measured: MeasuredRequest { bytes: row.body_length, tokens: row.tokens },
         form: json("form", &row.form)?,
         prefix: row.prefix.as_deref().map(|text| json("prefix", text)).transpose()?,

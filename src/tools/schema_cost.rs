@@ -60,15 +60,15 @@ impl<'a> Walk<'a> {
         }
         // `unevaluated…` keywords require a second evaluation of all other keywords.
         let has_rest = keywords.keys().any(|key| key.starts_with("unevaluated"));
-        for (keyword, said) in keywords {
+        for (keyword, value) in keywords {
             for _ in 0..=usize::from(has_rest) {
-                self.visit_in_place(keyword, said, input, open)?;
+                self.visit_in_place(keyword, value, input, open)?;
             }
             match input {
-                Value::Object(members) => self.visit_members(keyword, said, members)?,
-                Value::Array(elements) => self.visit_elements(keyword, said, elements)?,
+                Value::Object(members) => self.visit_members(keyword, value, members)?,
+                Value::Array(elements) => self.visit_elements(keyword, value, elements)?,
                 Value::String(text) if keyword == "pattern" => {
-                    self.step(text.len() / 100 + said.as_str().map_or(0, pattern))?;
+                    self.step(text.len() / 100 + value.as_str().map_or(0, pattern))?;
                 }
                 Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
             }
@@ -86,20 +86,20 @@ impl<'a> Walk<'a> {
     fn visit_in_place(
         &mut self,
         keyword: &str,
-        said: &'a Value,
+        value: &'a Value,
         input: &Value,
         open: Option<&Open<'_, 'a>>,
     ) -> Result<(), LimitExceeded> {
         match keyword {
             "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => {
-                each(said).try_for_each(|schema| self.visit(schema, input, open))
+                each(value).try_for_each(|schema| self.visit(schema, input, open))
             }
             "dependentSchemas" | "dependencies" => {
-                let mut schemas = said.as_object().into_iter().flat_map(Map::values);
+                let mut schemas = value.as_object().into_iter().flat_map(Map::values);
                 schemas.try_for_each(|schema| self.visit(schema, input, open))
             }
             "$ref" | "$dynamicRef" | "$recursiveRef" => {
-                let schema = said.as_str().and_then(|to| self.target(to)).ok_or(LimitExceeded)?;
+                let schema = value.as_str().and_then(|to| self.target(to)).ok_or(LimitExceeded)?;
                 // A reference to a schema that is already being visited at this location adds no
                 // cost.
                 if open.is_some_and(|open| open.has(schema)) {
@@ -115,10 +115,10 @@ impl<'a> Walk<'a> {
     fn visit_members(
         &mut self,
         keyword: &str,
-        said: &'a Value,
+        value: &'a Value,
         members: &Map<String, Value>,
     ) -> Result<(), LimitExceeded> {
-        let mut named = said.as_object().into_iter().flatten();
+        let mut named = value.as_object().into_iter().flatten();
         match keyword {
             "properties" => named.try_for_each(|(name, schema)| match members.get(name) {
                 Some(member) => self.visit(schema, member, None),
@@ -131,11 +131,11 @@ impl<'a> Walk<'a> {
                 })
             }),
             "additionalProperties" | "unevaluatedProperties" => {
-                members.values().try_for_each(|member| self.visit(said, member, None))
+                members.values().try_for_each(|member| self.visit(value, member, None))
             }
             "propertyNames" => members
                 .keys()
-                .try_for_each(|name| self.visit(said, &Value::from(name.as_str()), None)),
+                .try_for_each(|name| self.visit(value, &Value::from(name.as_str()), None)),
             _ => Ok(()),
         }
     }
@@ -144,12 +144,12 @@ impl<'a> Walk<'a> {
     fn visit_elements(
         &mut self,
         keyword: &str,
-        said: &'a Value,
+        value: &'a Value,
         elements: &[Value],
     ) -> Result<(), LimitExceeded> {
         match keyword {
             "items" | "contains" | "additionalItems" | "unevaluatedItems" | "prefixItems" => {
-                each(said).try_for_each(|schema| {
+                each(value).try_for_each(|schema| {
                     elements.iter().try_for_each(|element| self.visit(schema, element, None))
                 })
             }
@@ -165,9 +165,9 @@ impl<'a> Walk<'a> {
 }
 
 /// Iterates over a schema, or over each schema in an array.
-fn each(said: &Value) -> impl Iterator<Item = &Value> {
-    let several = said.as_array();
-    several.into_iter().flatten().chain(several.is_none().then_some(said))
+fn each(value: &Value) -> impl Iterator<Item = &Value> {
+    let several = value.as_array();
+    several.into_iter().flatten().chain(several.is_none().then_some(value))
 }
 
 /// Returns the cost of matching a text against a regular expression.

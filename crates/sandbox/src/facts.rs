@@ -116,8 +116,9 @@ impl Facts {
 
 impl Bubblewrap {
     fn of(path: &'static Path) -> Self {
-        let said = Command::new(path).arg("--version").env_clear().stdin(Stdio::null()).output();
-        let version = said.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
+        let output = Command::new(path).arg("--version").env_clear().stdin(Stdio::null()).output();
+        let version =
+            output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
         Self { path, version: version.unwrap_or_default() }
     }
 }

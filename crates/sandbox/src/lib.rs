@@ -198,8 +198,8 @@ impl Sandbox {
         if outcome.ending == Ending::Exited(7) {
             return Ok(folder);
         }
-        let said = outcome.output.stderr.text();
-        Err(SandboxError::SetUp(format!("a test command: {:?} {said}", outcome.ending)))
+        let stderr = outcome.output.stderr.text();
+        Err(SandboxError::SetUp(format!("a test command: {:?} {stderr}", outcome.ending)))
     }
 }
 

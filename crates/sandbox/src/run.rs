@@ -115,9 +115,9 @@ impl Running {
 
     /// Checks that the helper reached the start of the command, by its byte on the control socket.
     fn check_set_up(&self) -> Result<(), SandboxError> {
-        let mut said = [0];
-        match (&self.control).read(&mut said) {
-            Ok(1) if said == READY => Ok(()),
+        let mut signal = [0];
+        match (&self.control).read(&mut signal) {
+            Ok(1) if signal == READY => Ok(()),
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(SandboxError::Start(error)),
             _ => {
                 let why = self.output.stderr.text().trim().to_owned();

@@ -34,16 +34,16 @@ const PERMIT_BYTES: usize = 1024;
 #[derive(Debug, Clone)]
 pub(in crate::http) struct LargeBodies {
     max: usize,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 /// The memory permits of one body, returned on drop.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Room {
+pub(in crate::http) struct BodyPermits {
     taken: Option<OwnedSemaphorePermit>,
 }
 
-impl Room {
+impl BodyPermits {
     /// The bytes of the permits; 0 for a small body.
     pub(in crate::http) fn bytes(&self) -> usize {
         self.taken.as_ref().map_or(0, |taken| taken.num_permits() * PERMIT_BYTES)
@@ -52,21 +52,21 @@ impl Room {
 
 impl LargeBodies {
     pub(in crate::http) fn new(max: usize) -> Self {
-        Self { max, room: Arc::new(Semaphore::new(permits(max) * AT_A_TIME)) }
+        Self { max, permits: Arc::new(Semaphore::new(permits(max) * AT_A_TIME)) }
     }
 
-    fn take(&self, length: usize) -> Result<Room, ApiError> {
+    fn acquire(&self, length: usize) -> Result<BodyPermits, ApiError> {
         let permits = u32::try_from(permits(length)).unwrap_or(u32::MAX);
-        let taken = Arc::clone(&self.room).try_acquire_many_owned(permits);
+        let taken = Arc::clone(&self.permits).try_acquire_many_owned(permits);
         let taken = taken.map_err(|_| ApiError::TooManyLargeBodies)?;
-        Ok(Room { taken: Some(taken) })
+        Ok(BodyPermits { taken: Some(taken) })
     }
 
     /// Reads a body; `announced` is its `Content-Length`, or 0 without one.
-    async fn read(&self, body: Body, announced: usize) -> Result<(Bytes, Room), ApiError> {
-        let mut room = None;
+    async fn read(&self, body: Body, announced: usize) -> Result<(Bytes, BodyPermits), ApiError> {
+        let mut body_permits = None;
         if announced > SMALL {
-            room = Some(self.take(announced)?);
+            body_permits = Some(self.acquire(announced)?);
         }
         let mut read = BytesMut::with_capacity(announced.min(SMALL));
         let mut chunks = body.into_data_stream();
@@ -77,14 +77,14 @@ impl LargeBodies {
                 return Err(ApiError::BodyTooLarge(self.max));
             }
             if length > SMALL {
-                if room.is_none() {
-                    room = Some(self.take(self.max)?);
+                if body_permits.is_none() {
+                    body_permits = Some(self.acquire(self.max)?);
                 }
                 read.reserve(announced.saturating_sub(read.len()));
             }
             read.extend_from_slice(&chunk);
         }
-        Ok((read.freeze(), room.unwrap_or_default()))
+        Ok((read.freeze(), body_permits.unwrap_or_default()))
     }
 }
 
@@ -94,7 +94,7 @@ fn permits(length: usize) -> usize {
 
 /// A JSON body that may be large, and its memory permits.
 #[derive(Debug)]
-pub(in crate::http) struct LargeJsonBody<T>(pub(in crate::http) T, pub(in crate::http) Room);
+pub(in crate::http) struct LargeJsonBody<T>(pub(in crate::http) T, pub(in crate::http) BodyPermits);
 
 impl<S, T> FromRequest<S> for LargeJsonBody<T>
 where
@@ -109,15 +109,15 @@ where
         if !is_json(request.headers()) {
             return Err(ApiError::UnsupportedMediaType);
         }
-        let (body, room) = receive(request, state).await?;
+        let (body, body_permits) = receive(request, state).await?;
         let value = offload(body.len(), move || parse(&body)).await??;
-        Ok(Self(value, room))
+        Ok(Self(value, body_permits))
     }
 }
 
 /// A JSON Lines body that may be large, and its memory permits.
 #[derive(Debug)]
-pub(in crate::http) struct LargeLines(pub(in crate::http) Bytes, pub(in crate::http) Room);
+pub(in crate::http) struct LargeLines(pub(in crate::http) Bytes, pub(in crate::http) BodyPermits);
 
 impl<S> FromRequest<S> for LargeLines
 where
@@ -132,13 +132,13 @@ where
         {
             return Err(ApiError::NotLines);
         }
-        let (body, room) = receive(request, state).await?;
-        Ok(Self(body, room))
+        let (body, body_permits) = receive(request, state).await?;
+        Ok(Self(body, body_permits))
     }
 }
 
 /// Reads the whole body within the limits of time, size and memory.
-async fn receive<S>(request: Request, state: &S) -> Result<(Bytes, Room), ApiError>
+async fn receive<S>(request: Request, state: &S) -> Result<(Bytes, BodyPermits), ApiError>
 where
     BodyLimits: FromRef<S>,
     LargeBodies: FromRef<S>,

@@ -91,10 +91,10 @@ pub(in crate::http) async fn create_tool_results(
     body: LargeJsonBody<CreateToolResults>,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let LargeJsonBody(body, room) = body;
-    let results = offload(room.bytes(), move || body.parse()).await??;
+    let LargeJsonBody(body, body_permits) = body;
+    let results = offload(body_permits.bytes(), move || body.parse()).await??;
     let answered = add_tool_results(&api.service, caller.tenant, session_id, &results);
     let answered = in_time(answered).await;
-    drop(room);
+    drop(body_permits);
     Ok(answered_run(answered?))
 }

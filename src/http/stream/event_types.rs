@@ -24,7 +24,7 @@ impl EventTypes {
     }
 
     /// Reports whether events and previews of this type are wanted.
-    pub(in crate::http) fn hold(&self, kind: &str) -> bool {
+    pub(in crate::http) fn include(&self, kind: &str) -> bool {
         self.0.as_ref().is_none_or(|named| named.iter().any(|name| name == kind))
     }
 
@@ -35,7 +35,7 @@ impl EventTypes {
             let cause = format!("types names {odd:?}, which is not an event type");
             return Err(ApiError::InvalidQuery(cause));
         }
-        Ok(Some(EventBody::KINDS.into_iter().filter(|kind| self.hold(kind)).collect()))
+        Ok(Some(EventBody::KINDS.into_iter().filter(|kind| self.include(kind)).collect()))
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
             (Some("a"), [false, false]),
         ] {
             let types_read = EventTypes::of(types);
-            assert_eq!(["a.b", "c"].map(|kind| types_read.hold(kind)), wanted, "{types:?}");
+            assert_eq!(["a.b", "c"].map(|kind| types_read.include(kind)), wanted, "{types:?}");
         }
     }
 

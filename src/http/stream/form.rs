@@ -39,10 +39,10 @@ impl StreamForm {
 
     /// The first bytes, sent at once because proxies hold back the headers until the first byte of
     /// the body. A JSON line is begun only if an event will follow.
-    pub(in crate::http) const fn first(self, goes_on: bool) -> Bytes {
+    pub(in crate::http) const fn first(self, continues: bool) -> Bytes {
         match self {
             Self::EventStream => Bytes::from_static(b"retry: 2000\n"),
-            Self::JsonLines | Self::NdJson if goes_on => SPACE,
+            Self::JsonLines | Self::NdJson if continues => SPACE,
             Self::JsonLines | Self::NdJson => Bytes::new(),
         }
     }

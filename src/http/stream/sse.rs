@@ -280,7 +280,7 @@ impl Reader {
             }
             Some(Signal::Preview(preview)) => {
                 let is_wanted = self.request.deltas
-                    && self.request.types.hold(preview.kind)
+                    && self.request.types.include(preview.kind)
                     && self.request.run_id.is_none_or(|run_id| run_id == preview.run_id)
                     && !self.closed.iter().any(|id| **id == *preview.event_id);
                 if is_wanted {
@@ -329,7 +329,7 @@ impl Reader {
             Some(_) if frame.ends_run() => self.phase = StreamPhase::Ended,
             _ => {}
         }
-        if self.request.types.hold(&frame.kind) {
+        if self.request.types.include(&frame.kind) {
             self.give(frame.sse());
         }
     }

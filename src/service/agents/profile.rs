@@ -12,7 +12,7 @@ use crate::domain::string_enum::optional_string_enum;
 use crate::service::client_tool::SessionTool;
 use crate::service::error::Error;
 use crate::service::inherited_fields::InheritedFields;
-use crate::service::json::{object, object_lists, there};
+use crate::service::json::{not_null, object, object_lists};
 use crate::service::session_settings::{
     CreateSession, SessionContext, SessionSubAgent, SessionSystem,
 };
@@ -51,7 +51,7 @@ pub(crate) struct AgentProfile {
     #[schema(value_type = Option<Object>)]
     thinking: Option<Box<RawValue>>,
     /// Strings that stop the generation of a reply.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "there")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
     #[schema(value_type = Vec<String>)]
     stop_sequences: Option<Vec<String>>,
     /// The effort that the model spends on a reply.
@@ -73,7 +73,7 @@ pub(crate) struct AgentProfile {
     #[schema(value_type = Option<Object>)]
     output_schema: Option<Box<RawValue>>,
     /// Names of beta features of the model's API, at most 16.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "there")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
     #[schema(value_type = Vec<String>, max_items = 16)]
     betas: Option<Vec<String>>,
     /// Context management. Each member of a session's own `context` takes precedence.

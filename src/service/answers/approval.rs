@@ -122,7 +122,7 @@ impl DecideCall<'_> {
         let ids = std::slice::from_ref(self.tool_use_id);
         let calls = lock_calls(conn, self.tenant, self.session_id, ids).await?;
         let calls = calls.ok_or_else(|| Error::SessionNotFound(self.session_id.to_string()))?;
-        if calls.iter().any(LockedCall::may_wait_yet) {
+        if calls.iter().any(LockedCall::may_still_wait) {
             return Err(Error::CallNotWaiting(self.tool_use_id.clone()));
         }
         let call = calls.into_iter().find(|call| call.awaits == Some(Awaits::Approval));

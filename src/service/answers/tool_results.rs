@@ -168,7 +168,7 @@ impl ParsedResult {
     /// The call of this result, which must be one that the client runs.
     fn call<'a>(&self, calls: &'a [LockedCall]) -> Result<&'a LockedCall, Error> {
         let call = calls.iter().find(|call| call.tool_use_id == self.tool_use_id);
-        if call.is_some_and(LockedCall::may_wait_yet) {
+        if call.is_some_and(LockedCall::may_still_wait) {
             return Err(Error::CallNotWaiting(self.tool_use_id.clone()));
         }
         let call = call.filter(|call| call.awaits == Some(Awaits::Client));

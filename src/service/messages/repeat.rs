@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use super::{MessagePost, PostedRun};
 use crate::service::error::Error;
 use crate::service::lookup::find_run;
-use crate::store::accept::{Earlier, NewRun, find_earlier};
+use crate::store::accept::{EarlierRun, NewRun, find_earlier};
 
 impl MessagePost<'_> {
     /// Returns true if the request can be recognized when it is repeated.
@@ -55,7 +55,7 @@ impl MessagePost<'_> {
         Ok(true)
     }
 
-    async fn find_earlier(&self, conn: &mut PgConnection) -> Result<Option<Earlier>, Error> {
+    async fn find_earlier(&self, conn: &mut PgConnection) -> Result<Option<EarlierRun>, Error> {
         let key = self.request.idempotency_key.as_deref();
         let message_id = self.message.id.as_deref();
         Ok(find_earlier(conn, self.tenant, self.session_id, key, message_id).await?)

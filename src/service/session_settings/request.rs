@@ -19,7 +19,7 @@ use crate::domain::session::Dispatch;
 use crate::domain::string_enum::optional_string_enum;
 use crate::service::client_tool::SessionTool;
 use crate::service::error::{Error, FieldError};
-use crate::service::json::{object, object_lists, there};
+use crate::service::json::{not_null, object, object_lists};
 
 /// The settings of a new session. All members are optional. After creation only the title, the
 /// metadata, the permission mode and the archived state can change.
@@ -62,7 +62,7 @@ pub(crate) struct CreateSession {
     #[schema(value_type = Option<Object>)]
     pub(in crate::service) thinking: Option<Box<RawValue>>,
     /// Strings that stop the generation of a reply.
-    #[serde(default, deserialize_with = "there")]
+    #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = Vec<String>)]
     pub(in crate::service) stop_sequences: Option<Vec<String>>,
     /// The effort that the model spends on a reply. When absent, the model's default.
@@ -79,7 +79,7 @@ pub(crate) struct CreateSession {
     #[schema(value_type = Option<Object>)]
     pub(in crate::service) output_schema: Option<Box<RawValue>>,
     /// Names of beta features of the model's API, at most 16.
-    #[serde(default, deserialize_with = "there")]
+    #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = Vec<String>, max_items = 16)]
     pub(in crate::service) betas: Option<Vec<String>>,
     /// Context management: how the conversation is kept within the model's context window.

@@ -13,7 +13,7 @@ use crate::domain::string_enum::string_enum;
 use crate::service::Service;
 use crate::service::deadline::in_time;
 use crate::service::error::{Error, FieldError};
-use crate::service::json::given;
+use crate::service::json::nullable;
 use crate::service::session_settings::{
     MAX_METADATA, NOT_READABLE, check_mode, is_readable_object, title_problem,
 };
@@ -32,13 +32,13 @@ const MAX_PATCH: usize = 32 * 1024;
 pub(crate) struct UpdateSession {
     /// A title for display, at most 500 characters.
     #[expect(clippy::option_option, reason = "null differs from an absent member")]
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>, max_length = 500)]
     title: Option<Option<String>>,
     /// A merge patch (RFC 7396) of the metadata, at most 32 kB. The patched metadata is at most
     /// 16 kB.
     #[expect(clippy::option_option, reason = "null differs from an absent member")]
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Option<Box<RawValue>>>,
     /// The decision on calls that no rule matches. It applies from the next step of the live run.

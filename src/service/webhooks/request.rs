@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::domain::webhook::WebhookEvent;
 use crate::service::Service;
 use crate::service::error::{Error, FieldError};
-use crate::service::json::{given, there};
+use crate::service::json::{not_null, nullable};
 
 /// Maximum length of a URL, in characters.
 const MAX_URL: usize = 2000;
@@ -34,22 +34,22 @@ pub(crate) struct CreateWebhook {
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpdateWebhook {
     /// The URL that receives deliveries, including those that are already queued.
-    #[serde(default, deserialize_with = "there")]
+    #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = String, format = "uri", max_length = 2000)]
     pub(super) url: Option<String>,
     /// The events to deliver.
-    #[serde(default, deserialize_with = "there")]
+    #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = Vec<WebhookEvent>, min_items = 1)]
     events: Option<Vec<String>>,
     /// A description for users; null removes it.
     #[expect(clippy::option_option, reason = "null differs from an absent member")]
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>, max_length = 500)]
     pub(super) description: Option<Option<String>>,
     /// Enables or disables the webhook. Events that occur while it is disabled are not delivered.
     /// Deliveries that are already queued are sent when it is enabled again, unless they are older
     /// than 30 days.
-    #[serde(default, deserialize_with = "there")]
+    #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = bool)]
     pub(super) enabled: Option<bool>,
 }

@@ -54,7 +54,7 @@ pub struct LockedCall {
 impl LockedCall {
     /// Returns true if the call awaits no answer yet and may come to await one while the run is
     /// live.
-    pub fn may_wait_yet(&self) -> bool {
+    pub fn may_still_wait(&self) -> bool {
         self.is_wanted && self.state == CallState::Planned && self.awaits.is_none()
     }
 

@@ -23,7 +23,7 @@ pub(super) enum Body {
     },
     /// The run settled, or waits for an answer.
     Idle {
-        goes_on: bool,
+        continues: bool,
     },
     Other,
     Unreadable(String),
@@ -44,13 +44,14 @@ impl Body {
             Ok(_) => {}
         }
         let read = match kind {
-            "user.message" => said(body).map(|said| Self::UserMessage(hash_of_line(said.get()))),
-            "agent.message" => {
-                said(body).map(|said| Self::Output(Output::Message(hash_of_line(said.get()))))
+            "user.message" => {
+                read_content(body).map(|content| Self::UserMessage(hash_of_line(content.get())))
             }
-            "agent.thinking" => thought(body).map(Self::Output),
-            "agent.tool_use" | "agent.custom_tool_use" => asked(id, body).map(Self::Output),
-            "agent.tool_result" | "user.custom_tool_result" => answered(body),
+            "agent.message" => read_content(body)
+                .map(|content| Self::Output(Output::Message(hash_of_line(content.get())))),
+            "agent.thinking" => thinking(body).map(Self::Output),
+            "agent.tool_use" | "agent.custom_tool_use" => tool_use(id, body).map(Self::Output),
+            "agent.tool_result" | "user.custom_tool_result" => tool_result(body),
             "span.model_request_end" => request_end(body),
             "session.status_idle" => idle(body),
             _ => Ok(Self::Other),
@@ -59,12 +60,12 @@ impl Body {
     }
 }
 
-fn said(body: &str) -> Result<Box<RawValue>, serde_json::Error> {
+fn read_content(body: &str) -> Result<Box<RawValue>, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Said {
+    struct WithContent {
         content: Box<RawValue>,
     }
-    Ok(serde_json::from_str::<Said>(body)?.content)
+    Ok(serde_json::from_str::<WithContent>(body)?.content)
 }
 
 #[derive(Deserialize)]
@@ -72,30 +73,30 @@ struct Text {
     text: String,
 }
 
-fn thought(body: &str) -> Result<Output, serde_json::Error> {
-    let texts: Vec<Text> = serde_json::from_str(said(body)?.get())?;
+fn thinking(body: &str) -> Result<Output, serde_json::Error> {
+    let texts: Vec<Text> = serde_json::from_str(read_content(body)?.get())?;
     Ok(Output::thinking(texts.iter().map(|block| block.text.as_str())))
 }
 
-fn asked(id: &str, body: &str) -> Result<Output, serde_json::Error> {
+fn tool_use(id: &str, body: &str) -> Result<Output, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Asked {
+    struct ToolUse {
         name: String,
         input: Box<RawValue>,
     }
-    let Asked { name, input } = serde_json::from_str(body)?;
+    let ToolUse { name, input } = serde_json::from_str(body)?;
     Ok(Output::tool_use(id, &name, &input))
 }
 
-fn answered(body: &str) -> Result<Body, serde_json::Error> {
+fn tool_result(body: &str) -> Result<Body, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Answered {
+    struct ToolResultEvent {
         #[serde(alias = "custom_tool_use_id")]
         tool_use_id: String,
         content: Vec<Text>,
         is_error: bool,
     }
-    let Answered { tool_use_id, content, is_error } = serde_json::from_str(body)?;
+    let ToolResultEvent { tool_use_id, content, is_error } = serde_json::from_str(body)?;
     let text: String = content.into_iter().map(|block| block.text).collect();
     Ok(Body::ToolResult { tool_use_id, hash: hash(&text), is_error })
 }
@@ -106,7 +107,7 @@ fn idle(body: &str) -> Result<Body, serde_json::Error> {
         stop_reason: StopReason,
     }
     let Idle { stop_reason } = serde_json::from_str(body)?;
-    Ok(Body::Idle { goes_on: matches!(stop_reason, StopReason::RequiresAction { .. }) })
+    Ok(Body::Idle { continues: matches!(stop_reason, StopReason::RequiresAction { .. }) })
 }
 
 fn request_end(body: &str) -> Result<Body, serde_json::Error> {

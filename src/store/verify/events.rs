@@ -28,16 +28,16 @@ pub(super) fn check(facts: &Facts, report: &mut Report) {
     let mut by_run = group_by_run(facts, report);
     let mut messages: HashMap<RunId, Vec<&MessageFacts>> = HashMap::new();
     // The client's own message is reported by the event that accepts it.
-    let said = facts.messages.iter().filter(|message| !message.is_inherited);
-    for message in said.filter(|message| !message.is_users()) {
+    let own = facts.messages.iter().filter(|message| !message.is_inherited);
+    for message in own.filter(|message| !message.is_users()) {
         messages.entry(message.run_id).or_default().push(message);
     }
     for run in facts.runs.iter() {
         let mut events = by_run.remove(&run.id).unwrap_or_default();
-        let said = messages.remove(&run.id).unwrap_or_default();
+        let run_messages = messages.remove(&run.id).unwrap_or_default();
         announced(run, &events, report);
-        output(&said, run, &mut events, report);
-        ended(run, &events, report);
+        output(&run_messages, run, &mut events, report);
+        final_event(run, &events, report);
     }
     results(facts, report);
 }
@@ -66,8 +66,8 @@ fn group_by_run<'a>(facts: &'a Facts, report: &mut Report) -> HashMap<RunId, Run
         match &event.body {
             Body::UserMessage(_) => run.announced.push(event),
             Body::Output(output) => run.output.push_back((event.seq, output)),
-            Body::Idle { goes_on: true } => run.rest = event.seq,
-            Body::Idle { goes_on: false } => run.ends.push(event.seq),
+            Body::Idle { continues: true } => run.rest = event.seq,
+            Body::Idle { continues: false } => run.ends.push(event.seq),
             Body::ToolResult { .. }
             | Body::RequestEnd { .. }
             | Body::Other
@@ -108,9 +108,14 @@ fn announced(run: &RunFacts, events: &RunEvents<'_>, report: &mut Report) {
 }
 
 /// The model's output, block by block.
-fn output(said: &[&MessageFacts], run: &RunFacts, events: &mut RunEvents<'_>, report: &mut Report) {
+fn output(
+    messages: &[&MessageFacts],
+    run: &RunFacts,
+    events: &mut RunEvents<'_>,
+    report: &mut Report,
+) {
     let place = report.session().run(run.id);
-    for message in said {
+    for message in messages {
         for part in &message.parts.output {
             let (place, detail) = match events.output.pop_front() {
                 Some((_, output)) if output == part => continue,
@@ -142,7 +147,7 @@ fn output(said: &[&MessageFacts], run: &RunFacts, events: &mut RunEvents<'_>, re
     }
 }
 
-fn ended(run: &RunFacts, events: &RunEvents<'_>, report: &mut Report) {
+fn final_event(run: &RunFacts, events: &RunEvents<'_>, report: &mut Report) {
     let place = report.session().run(run.id);
     let waits = run.status == Some(RunStatus::RequiresAction);
     if waits && events.rest != events.last_of_ours {

@@ -153,7 +153,7 @@ impl MessageFacts {
     }
 
     /// Returns true if the model's stop reason lets the turn continue after it.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn continues_turn(&self) -> bool {
         self.is_paused() || self.stop == Some(ModelStop::ToolUse)
     }
 }

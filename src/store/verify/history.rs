@@ -92,8 +92,8 @@ impl<'a> Walk<'a> {
     }
 
     fn answers(&mut self, before: Option<&MessageFacts>, message: &MessageFacts) {
-        let asked = before.filter(|before| before.role == Role::Assistant);
-        let asked: Vec<&str> = asked
+        let caller = before.filter(|before| before.role == Role::Assistant);
+        let expected: Vec<&str> = caller
             .iter()
             .flat_map(|before| before.parts.calls.iter().map(|call| call.id.as_str()))
             .collect();
@@ -102,8 +102,8 @@ impl<'a> Walk<'a> {
             Role::Assistant => &[],
         };
         let answered: Vec<&str> = answers.iter().map(|answer| answer.id.as_str()).collect();
-        if asked != answered {
-            self.explain_answers(&asked, answers, message);
+        if expected != answered {
+            self.explain_answers(&expected, answers, message);
         } else if message.parts.results_are_late {
             let place = self.at(message);
             let detail = "another block precedes the tool results";
@@ -111,11 +111,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn explain_answers(&mut self, asked: &[&str], answers: &[CallResult], message: &MessageFacts) {
+    fn explain_answers(
+        &mut self,
+        expected: &[&str],
+        answers: &[CallResult],
+        message: &MessageFacts,
+    ) {
         let place = self.at(message);
         let times = |id: &str| answers.iter().filter(|answer| answer.id == id).count();
         let mut is_explained = false;
-        for id in asked {
+        for id in expected {
             let detail = match times(id) {
                 0 => format!("call {id} of the previous message has no result"),
                 1 => continue,
@@ -124,7 +129,8 @@ impl<'a> Walk<'a> {
             is_explained = true;
             self.report.add(Invariant::CallsAnswered, place.clone().call(id), detail);
         }
-        for CallResult { id, .. } in answers.iter().filter(|it| !asked.contains(&it.id.as_str())) {
+        for CallResult { id, .. } in answers.iter().filter(|it| !expected.contains(&it.id.as_str()))
+        {
             is_explained = true;
             let detail = format!("the previous message has no call {id} for this result");
             self.report.add(Invariant::CallsAnswered, place.clone().call(id), detail);
@@ -140,7 +146,7 @@ impl<'a> Walk<'a> {
             Role::Assistant => {
                 let calls = message.parts.server_calls.iter();
                 // An unfinished turn that was to continue is omitted from requests.
-                self.open.extend(calls.map(String::as_str).filter(|_| !message.goes_on()));
+                self.open.extend(calls.map(String::as_str).filter(|_| !message.continues_turn()));
                 self.open.retain(|id| !message.parts.server_results.iter().any(|it| it == id));
             }
             // Results of server tools do not end the assistant's turn.

@@ -12,12 +12,12 @@ pub(super) fn check(facts: &Facts, report: &mut Report) {
     for message in facts.messages.iter().filter(|message| !message.is_inherited) {
         let before = rows.partition_point(|row| row.message_seq < message.seq);
         let (stray, rest) = rows.split_at(before);
-        strays(stray, report);
+        rows_without_message(stray, report);
         let (own, rest) = rest.split_at(rest.partition_point(|row| row.message_seq == message.seq));
         rows = rest;
         complete(message, own, report);
     }
-    strays(rows, report);
+    rows_without_message(rows, report);
     let last = facts.messages.last().map(|message| message.seq);
     for row in &facts.calls {
         let may_be_open = last == Some(row.message_seq) && facts.runs.is_live(row.run_id);
@@ -29,7 +29,7 @@ fn at(row: &CallFacts, report: &Report) -> Location {
     report.session().run(row.run_id).message(row.message_seq).call(&row.tool_use_id)
 }
 
-fn strays(rows: &[CallFacts], report: &mut Report) {
+fn rows_without_message(rows: &[CallFacts], report: &mut Report) {
     for row in rows {
         let place = at(row, report);
         report.add(Invariant::LedgerComplete, place, "the ledger row belongs to no message");

@@ -140,7 +140,7 @@ impl Parts {
     pub(super) fn read(content: &Content) -> Result<Self, BadContent> {
         let blocks = content.blocks()?;
         let mut parts = Self { is_empty: blocks.is_empty(), only_results: true, ..Self::default() };
-        let (mut thoughts, mut said, mut asked) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut thoughts, mut texts, mut tool_uses) = (Vec::new(), Vec::new(), Vec::new());
         for block in &blocks {
             let is_result = matches!(block.view, View::ToolResult { .. });
             parts.results_are_late |= is_result && !parts.only_results;
@@ -153,12 +153,12 @@ impl Parts {
                 }
                 View::Text(text) => {
                     parts.has_blank_text |= text.trim().is_empty();
-                    said.push(block.raw.get());
+                    texts.push(block.raw.get());
                 }
                 View::Thinking(text) => thoughts.push(text.as_ref()),
                 View::ToolUse(call) => {
                     let (id, name) = (call.id.clone().into_owned(), call.name.clone().into_owned());
-                    asked.push(Output::tool_use(&id, &name, call.input));
+                    tool_uses.push(Output::tool_use(&id, &name, call.input));
                     parts.calls.push(Call { id, name, input: hash(call.input.get()) });
                 }
                 View::RedactedThinking => {}
@@ -169,9 +169,9 @@ impl Parts {
             }
         }
         parts.output.extend((!thoughts.is_empty()).then(|| Output::thinking(thoughts.into_iter())));
-        let message = || Output::Message(hash_of_line(&format!("[{}]", said.join(","))));
-        parts.output.extend((!said.is_empty()).then(message));
-        parts.output.append(&mut asked);
+        let message = || Output::Message(hash_of_line(&format!("[{}]", texts.join(","))));
+        parts.output.extend((!texts.is_empty()).then(message));
+        parts.output.append(&mut tool_uses);
         Ok(parts)
     }
 }
@@ -223,7 +223,7 @@ mod tests {
         let output = parts(json).output;
         let kinds: Vec<&str> = output.iter().map(Output::kind).collect();
         assert_eq!(kinds, ["agent.thinking", "agent.message", "agent.tool_use"]);
-        let said = r#"[{"type":"text","text":"One"},{"type":"text","text":"two"}]"#;
-        assert_eq!(output[1], Output::Message(hash(said)));
+        let texts = r#"[{"type":"text","text":"One"},{"type":"text","text":"two"}]"#;
+        assert_eq!(output[1], Output::Message(hash(texts)));
     }
 }

@@ -80,12 +80,12 @@ fn of_run(run: &RunFacts, requests: &RequestFacts, report: &mut Report) {
     if requests.answered != i64::from(run.model_requests) {
         return;
     }
-    for (what, said, counted) in [
+    for (what, stored, counted) in [
         ("tokens", tokens(run.usage), tokens(requests.usage)),
         ("cost", cost(run.cost), cost(requests.cost)),
     ] {
-        if said != counted {
-            let detail = format!("{what}: the run has {said}, its requests have {counted}");
+        if stored != counted {
+            let detail = format!("{what}: the run has {stored}, its requests have {counted}");
             report.add(Invariant::CountersAgree, place.clone(), detail);
         }
     }

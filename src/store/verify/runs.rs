@@ -96,15 +96,15 @@ fn counters(facts: &Facts, live: &[&RunFacts], report: &mut Report) {
         usage += run.usage;
         spent = run.cost.map_or(spent, |cost| Some(spent.unwrap_or(0) + cost));
     }
-    for (what, said, counted) in [
+    for (what, stored, counted) in [
         ("queued runs", session.queued.to_string(), queued.to_string()),
         ("live run", name(session.active_run_id), name(active)),
         ("messages", session.last_message_seq.to_string(), facts.messages.len().to_string()),
         ("tokens", tokens(session.usage), tokens(usage)),
         ("cost", cost(session.cost), cost(spent)),
     ] {
-        if said != counted {
-            let detail = format!("{what}: the session has {said}, its rows have {counted}");
+        if stored != counted {
+            let detail = format!("{what}: the session has {stored}, its rows have {counted}");
             report.add(Invariant::CountersAgree, report.session(), detail);
         }
     }
@@ -127,12 +127,12 @@ fn requests(facts: &Facts, report: &mut Report) {
     }
     for run in facts.runs.iter() {
         let (requests, usage) = reported.get(&run.id).copied().unwrap_or_default();
-        for (what, said, counted) in [
+        for (what, stored, counted) in [
             ("requests", run.model_requests.to_string(), requests.to_string()),
             ("tokens", tokens(run.usage), tokens(usage)),
         ] {
-            if said != counted {
-                let detail = format!("{what}: the run has {said}, its events have {counted}");
+            if stored != counted {
+                let detail = format!("{what}: the run has {stored}, its events have {counted}");
                 report.add(Invariant::CountersAgree, report.session().run(run.id), detail);
             }
         }

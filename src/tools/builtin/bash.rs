@@ -74,8 +74,8 @@ impl Bash {
         }
     }
 
-    fn timeout(&self, asked_ms: Option<u64>) -> Duration {
-        asked_ms.map_or(self.timeout, Duration::from_millis).min(Self::MAX_TIMEOUT)
+    fn timeout(&self, timeout_ms: Option<u64>) -> Duration {
+        timeout_ms.map_or(self.timeout, Duration::from_millis).min(Self::MAX_TIMEOUT)
     }
 }
 

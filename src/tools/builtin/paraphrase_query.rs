@@ -53,8 +53,8 @@ impl TypedTool for ParaphraseQuery {
                 "the query has more than {MAX_QUERY} characters"
             )));
         }
-        let said = context.ask_model(None, prompt(query), MAX_TOKENS).await?;
-        let paraphrases = lines(&said, query);
+        let reply = context.ask_model(None, prompt(query), MAX_TOKENS).await?;
+        let paraphrases = lines(&reply, query);
         if paraphrases.is_empty() {
             return Err(ToolError::Failed("the model returned no paraphrases".to_owned()));
         }
@@ -71,9 +71,9 @@ fn prompt(query: &str) -> String {
 }
 
 /// Returns the queries in an answer, without list markers.
-fn lines<'a>(said: &'a str, query: &str) -> Vec<&'a str> {
+fn lines<'a>(reply: &'a str, query: &str) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
-    for line in said.lines() {
+    for line in reply.lines() {
         let line = unquoted(without_mark(line.trim()));
         let is_known = line.eq_ignore_ascii_case(query) || found.contains(&line);
         if !line.is_empty() && !is_known && found.len() < PARAPHRASES {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_split_into_lines_without_list_markers() {
-        let said = "1. batman broken back\n2) \"Bane breaks Batman\"\n\n- knightfall saga\n\
+        let reply = "1. batman broken back\n2) \"Bane breaks Batman\"\n\n- knightfall saga\n\
                     * 1993 crossover\n1993 batman event";
         let expected = [
             "batman broken back",
@@ -111,13 +111,13 @@ mod tests {
             "1993 crossover",
             "1993 batman event",
         ];
-        assert_eq!(lines(said, "Batman Knightfall"), expected);
+        assert_eq!(lines(reply, "Batman Knightfall"), expected);
     }
 
     #[test]
     fn duplicates_and_the_query_are_removed_and_at_most_five_remain() {
-        let said = "Query\nquery\na\na\nb\nc\nd\ne\nf";
-        assert_eq!(lines(said, "query"), ["a", "b", "c", "d", "e"]);
+        let reply = "Query\nquery\na\na\nb\nc\nd\ne\nf";
+        assert_eq!(lines(reply, "query"), ["a", "b", "c", "d", "e"]);
         assert_eq!(lines("\n  \n", "query"), Vec::<&str>::new());
     }
 }

@@ -57,16 +57,16 @@ impl TypedTool for WebFetch {
         let url = url.filter(|url| ["http", "https"].contains(&url.scheme())).ok_or_else(|| {
             ToolError::Invalid("url is not the URL of a web page, such as https://…".to_owned())
         })?;
-        let asked = input.prompt.as_deref().map(str::trim).filter(|asked| !asked.is_empty());
-        if asked.is_some_and(|asked| asked.chars().count() > reading::MAX_QUESTION) {
+        let prompt = input.prompt.as_deref().map(str::trim).filter(|prompt| !prompt.is_empty());
+        if prompt.is_some_and(|prompt| prompt.chars().count() > reading::MAX_QUESTION) {
             let most = reading::MAX_QUESTION;
             return Err(ToolError::Invalid(format!("the prompt has more than {most} characters")));
         }
         let read = self.0.read(context.caller.name().await?, url).await?;
-        let text = match asked {
+        let text = match prompt {
             None => Cow::Borrowed(read.text.as_str()),
-            Some(asked) => {
-                let question = reading::question(asked, &read.url, &read.text);
+            Some(prompt) => {
+                let question = reading::question(prompt, &read.url, &read.text);
                 let (system, most) = (Some(reading::SYSTEM), reading::MAX_TOKENS);
                 let answer = context.ask_model(system, question, most).await?;
                 Cow::Owned(reading::without_unknown_urls(&answer, &read.text))

@@ -106,7 +106,7 @@ impl Supervisor {
                 () = self.server.connection_suspect.notified() => true,
                 _ = pings.tick() => true,
             };
-            let asked = async {
+            let pinged = async {
                 if !needs_ping {
                     self.read_list(peer).await?;
                     sleep(MIN_READ_INTERVAL).await;
@@ -115,8 +115,8 @@ impl Supervisor {
                 }
                 Ok::<(), ConnectionError>(())
             };
-            if let Some(asked) = self.unless_stopped(timeout(HANDSHAKE_TIMEOUT, asked)).await {
-                asked??;
+            if let Some(pinged) = self.unless_stopped(timeout(HANDSHAKE_TIMEOUT, pinged)).await {
+                pinged??;
             }
         }
     }

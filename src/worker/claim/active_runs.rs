@@ -21,7 +21,7 @@ pub(in crate::worker) struct ActiveRuns {
 
 #[derive(Debug, Default)]
 struct State {
-    runs: HashMap<RunId, Drive>,
+    runs: HashMap<RunId, ActiveDriver>,
     /// The number of drives so far.
     count: u64,
     /// Requests to cancel runs that are not registered, or not yet: a run may have been claimed and
@@ -31,7 +31,7 @@ struct State {
 
 /// One drive of a run. A lost run can be claimed again before its last drive has noticed.
 #[derive(Debug)]
-struct Drive {
+struct ActiveDriver {
     number: u64,
     signals: Signals,
 }
@@ -53,8 +53,8 @@ impl ActiveRuns {
         }
         state.count += 1;
         let number = state.count;
-        let drive = Drive { number, signals: signals.clone() };
-        if let Some(previous) = state.runs.insert(run_id, drive) {
+        let driver = ActiveDriver { number, signals: signals.clone() };
+        if let Some(previous) = state.runs.insert(run_id, driver) {
             previous.signals.lost.cancel();
         }
         drop(state);
@@ -64,8 +64,8 @@ impl ActiveRuns {
     /// Cancels a run, or remembers the request until the run is registered.
     pub(in crate::worker) fn cancel(&self, run_id: RunId) {
         let mut state = self.state();
-        if let Some(drive) = state.runs.get(&run_id) {
-            drive.signals.cancel.cancel();
+        if let Some(driver) = state.runs.get(&run_id) {
+            driver.signals.cancel.cancel();
             return;
         }
         if state.early_cancels.len() >= MAX_EARLY_CANCELS {
@@ -85,16 +85,16 @@ impl ActiveRuns {
 
     /// Signals a run that its lease is lost. Does nothing if the run has settled meanwhile.
     pub(in crate::worker) fn lose(&self, run_id: RunId) {
-        if let Some(drive) = self.state().runs.get(&run_id) {
-            drive.signals.lost.cancel();
+        if let Some(driver) = self.state().runs.get(&run_id) {
+            driver.signals.lost.cancel();
         }
     }
 
     /// Signals all runs that their leases are lost, and returns their number.
     pub(in crate::worker) fn lose_all(&self) -> usize {
         let state = self.state();
-        for drive in state.runs.values() {
-            drive.signals.lost.cancel();
+        for driver in state.runs.values() {
+            driver.signals.lost.cancel();
         }
         state.runs.len()
     }
@@ -116,7 +116,7 @@ impl Drop for Registration<'_> {
     /// Keeps a later drive of the same run: without its registration its lease is not renewed.
     fn drop(&mut self) {
         let mut state = self.active.state();
-        if state.runs.get(&self.run_id).is_some_and(|drive| drive.number == self.number) {
+        if state.runs.get(&self.run_id).is_some_and(|driver| driver.number == self.number) {
             state.runs.remove(&self.run_id);
         }
     }
@@ -158,7 +158,7 @@ mod tests {
         let run_id = RunId::new();
         let (first, registration) = active.register(run_id, &shutdown);
         let (second, _registration) = active.register(run_id, &shutdown);
-        assert!(first.lost.is_cancelled(), "the first drive has lost the run");
+        assert!(first.lost.is_cancelled(), "the first driver has lost the run");
         drop(registration);
         assert_eq!(active.ids(), [run_id]);
         active.cancel(run_id);

@@ -7,7 +7,7 @@ use crate::domain::budget::{Estimate, MeasuredRequest};
 use crate::domain::request::RequestForm;
 use crate::model::Request;
 use crate::store::budgets::{Reserved, of_session, reserve};
-use crate::store::requests::{Counted, counted};
+use crate::store::requests::{CountedRequest, counted};
 use crate::worker::run::step_writer::StepWriter;
 use crate::worker::run::stop_cause::StopCause;
 
@@ -88,8 +88,8 @@ impl ModelCalls<'_> {
 
     /// The size of an earlier run's last request, if this request begins with the same content: only
     /// then are its tokens a part of those of this request.
-    fn comparable(&self, writer: &StepWriter<'_>, last: Counted) -> Option<MeasuredRequest> {
-        let Counted { measured, form, prefix } = last;
+    fn comparable(&self, writer: &StepWriter<'_>, last: CountedRequest) -> Option<MeasuredRequest> {
+        let CountedRequest { measured, form, prefix } = last;
         let view = writer.transcript.view();
         let has_same_prefix = prefix.is_some_and(|prefix| {
             prefix.tools == self.head_hashes.tools && prefix.system == self.head_hashes.system

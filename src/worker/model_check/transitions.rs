@@ -16,10 +16,10 @@ pub(super) fn transitions(state: &State, rules: &Rules, processes: Processes) ->
         match state.drivers[slot] {
             None => claim(state, rules, slot, process, &mut found),
             Some(driver) => {
-                let seat = Seat { slot, process, driver };
-                advance(state, rules, seat, &mut found);
-                lose(state, seat, &mut found);
-                release(state, seat, &mut found);
+                let driver_slot = DriverSlot { slot, process, driver };
+                advance(state, rules, driver_slot, &mut found);
+                lose(state, driver_slot, &mut found);
+                release(state, driver_slot, &mut found);
             }
         }
     }
@@ -32,7 +32,7 @@ pub(super) fn transitions(state: &State, rules: &Rules, processes: Processes) ->
 
 /// A driver, its slot in the state and the process in which it runs.
 #[derive(Clone, Copy)]
-struct Seat {
+struct DriverSlot {
     slot: usize,
     process: u8,
     driver: Driver,
@@ -46,8 +46,8 @@ fn claim(state: &State, rules: &Rules, slot: usize, process: u8, found: &mut Vec
     }
 }
 
-fn advance(state: &State, rules: &Rules, seat: Seat, found: &mut Vec<Transition>) {
-    let Seat { slot, process, driver } = seat;
+fn advance(state: &State, rules: &Rules, driver_slot: DriverSlot, found: &mut Vec<Transition>) {
+    let DriverSlot { slot, process, driver } = driver_slot;
     let mut work = Work { rules, process, driver, state: *state };
     let is_there = work.advance();
     let mut after = work.state;
@@ -63,7 +63,7 @@ fn advance(state: &State, rules: &Rules, seat: Seat, found: &mut Vec<Transition>
 }
 
 /// The heartbeat, and the worker's own clock.
-fn lose(state: &State, Seat { slot, process, .. }: Seat, found: &mut Vec<Transition>) {
+fn lose(state: &State, DriverSlot { slot, process, .. }: DriverSlot, found: &mut Vec<Transition>) {
     let mut renewed = *state;
     if renewed.renew(process) {
         if renewed != *state {
@@ -81,7 +81,11 @@ fn lose(state: &State, Seat { slot, process, .. }: Seat, found: &mut Vec<Transit
 }
 
 /// The process stops, or the database fails the run.
-fn release(state: &State, Seat { slot, process, driver }: Seat, found: &mut Vec<Transition>) {
+fn release(
+    state: &State,
+    DriverSlot { slot, process, driver }: DriverSlot,
+    found: &mut Vec<Transition>,
+) {
     if state.faults.ends >= Faults::MAX.ends {
         return;
     }

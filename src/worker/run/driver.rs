@@ -81,7 +81,7 @@ pub(in crate::worker) async fn drive(
     }
     let writer = driver.state.writer;
     let others_wait = writer.others_wait();
-    services.transcripts.keep(run.session_id(), writer.transcript);
+    services.transcripts.insert(run.session_id(), writer.transcript);
     others_wait
 }
 

@@ -38,7 +38,7 @@ impl ToolListWatch {
             |_| pool.with(async |conn| Ok(announced_tool_lists::find(conn, session_id).await?));
         let mut reported = run.retry(find).await?;
         let events: Vec<NewEvent> =
-            differences.into_iter().filter_map(|now| news(&mut reported, now)).collect();
+            differences.into_iter().filter_map(|now| change_event(&mut reported, now)).collect();
         if events.is_empty() {
             return Ok(());
         }
@@ -56,7 +56,7 @@ impl ToolListWatch {
 }
 
 /// The event that reports a difference, if the session has not seen the same difference before.
-fn news(reported: &mut AnnouncedToolLists, now: ServerDifference) -> Option<NewEvent> {
+fn change_event(reported: &mut AnnouncedToolLists, now: ServerDifference) -> Option<NewEvent> {
     let ServerDifference { server, changes, hash } = now;
     if reported.get(&server) == hash.as_ref() {
         return None;
@@ -83,7 +83,8 @@ mod tests {
     #[test]
     fn a_difference_is_reported_once_and_so_is_its_end() {
         let mut reported = AnnouncedToolLists::new();
-        let mut report = |hash| news(&mut reported, difference(hash)).map(|event| event.body);
+        let mut report =
+            |hash| change_event(&mut reported, difference(hash)).map(|event| event.body);
         let body = |added: &str| {
             format!(r#"{{"type":"session.tool_server_changed","server":"s","added":[{added}],"#)
                 + r#""removed":[],"changed":[]}"#

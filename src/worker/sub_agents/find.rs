@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::SubAgents;
 use super::relay::Relay;
-use super::start::Start;
+use super::start::SubAgentStart;
 use crate::domain::ids::RunId;
 use crate::domain::sub_agent::{SubAgent, Task};
 use crate::domain::tool::{CallState, INTERRUPTED, ToolCall};
@@ -57,7 +57,7 @@ impl SubAgents<'_, '_> {
                     round.end(position, CallState::Interrupted, INTERRUPTED);
                 }
                 Some(_) | None => match self.task(call).await {
-                    Ok((task, agent)) => starts.push(Start { call, position, task, agent }),
+                    Ok((task, agent)) => starts.push(SubAgentStart { call, position, task, agent }),
                     Err(answer) => {
                         let failed = ended_call(position, call, answer, Instant::now());
                         round.end_executed(EndedCall { is_execution: false, ..failed });

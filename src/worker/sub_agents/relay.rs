@@ -49,7 +49,7 @@ pub(super) struct Relay {
 
 /// The events of a sub-agent that are not relayed yet.
 #[derive(Debug)]
-pub(super) struct News {
+pub(super) struct RelayBatch {
     /// The events to relay.
     pub(super) events: Vec<NewEvent>,
     /// The number of the last event that was read.
@@ -104,11 +104,16 @@ impl Relay {
     }
 
     /// Reads the events that are not relayed yet.
-    pub(super) async fn read(&self, conn: &mut PgConnection) -> Result<News, StopCause> {
+    pub(super) async fn read(&self, conn: &mut PgConnection) -> Result<RelayBatch, StopCause> {
         // The run is read before its events: all events of a settled run are stored.
         let Some(run) = find(conn, self.sub_agent.run_id).await? else {
             let (events, up_to) = (Vec::new(), self.relayed);
-            return Ok(News { events, up_to, has_more: false, end: Some(SubAgentEnd::Deleted) });
+            return Ok(RelayBatch {
+                events,
+                up_to,
+                has_more: false,
+                end: Some(SubAgentEnd::Deleted),
+            });
         };
         let range = Range {
             session_id: self.sub_agent.session_id,
@@ -123,7 +128,7 @@ impl Relay {
         let events = relayed.map(|frame| self.event(frame)).collect::<Result<_, _>>()?;
         let has_ended = run.status.is_terminal() && piece.is_last;
         let end = has_ended.then(|| SubAgentEnd::Settled(Box::new(run)));
-        Ok(News { events, up_to, has_more: !piece.is_last, end })
+        Ok(RelayBatch { events, up_to, has_more: !piece.is_last, end })
     }
 
     /// The event by which the parent relays an event.

@@ -16,7 +16,7 @@ use crate::tools::workspace::hash;
 use crate::worker::run::stop_cause::StopCause;
 
 /// A call that starts a sub-agent.
-pub(super) struct Start<'a> {
+pub(super) struct SubAgentStart<'a> {
     pub(super) call: &'a ToolCall,
     pub(super) position: usize,
     pub(super) task: Task,
@@ -34,7 +34,7 @@ impl SubAgents<'_, '_> {
     /// Starts sub-agents in one step.
     pub(super) async fn start_all(
         &mut self,
-        starts: &[Start<'_>],
+        starts: &[SubAgentStart<'_>],
     ) -> Result<Vec<Relay>, StopCause> {
         if starts.is_empty() {
             return Ok(Vec::new());
@@ -62,8 +62,12 @@ impl SubAgents<'_, '_> {
         Ok(started.map(|(position, new)| Relay::new(bus, position, new.sub_agent, 0)).collect())
     }
 
-    fn new_sub_agent(&self, start: &Start<'_>, share: Share) -> Result<NewSubAgent, StopCause> {
-        let Start { call, task, agent, .. } = start;
+    fn new_sub_agent(
+        &self,
+        start: &SubAgentStart<'_>,
+        share: Share,
+    ) -> Result<NewSubAgent, StopCause> {
+        let SubAgentStart { call, task, agent, .. } = start;
         let claim = &self.state.run.claim;
         let sub_agent = StartedSubAgent {
             tool_use_id: call.tool_use_id.clone(),

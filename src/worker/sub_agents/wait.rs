@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::SubAgents;
-use super::relay::{News, Relay, SubAgentEnd};
+use super::relay::{Relay, RelayBatch, SubAgentEnd};
 use crate::domain::event::NewEvent;
 use crate::domain::sub_agent::report;
 use crate::faults::{self, Point};
@@ -37,14 +37,14 @@ impl SubAgents<'_, '_> {
         self.state.slot.yield_to_sub_agents();
         services.bus.wake_worker();
         let mut poll_after = FIRST_POLL;
-        let mut news = self.read_news(&relays).await?;
+        let mut batches = self.read_batches(&relays).await?;
         if self.state.progress.is_resumed {
             // Finding the sub-agents is progress: several workers may stop while they work.
             self.state.writer.store(&[], &StepCommit::default()).await?;
         }
         loop {
-            let has_more = news.iter().any(|news| news.has_more);
-            self.process(round, &mut relays, news).await?;
+            let has_more = batches.iter().any(|batch| batch.has_more);
+            self.process(round, &mut relays, batches).await?;
             if relays.is_empty() {
                 break;
             }
@@ -55,20 +55,20 @@ impl SubAgents<'_, '_> {
                 poll_after =
                     if is_signalled { FIRST_POLL } else { LONGEST_POLL.min(2 * poll_after) };
             }
-            news = self.read_news(&relays).await?;
+            batches = self.read_batches(&relays).await?;
         }
         signals.unless_draining(self.state.slot.reacquire()).await
     }
 
-    async fn read_news(&self, relays: &[Relay]) -> Result<Vec<News>, StopCause> {
+    async fn read_batches(&self, relays: &[Relay]) -> Result<Vec<RelayBatch>, StopCause> {
         let pool = &self.state.run.services.pool;
         let read = |_| {
             pool.with(async |conn| {
-                let mut news = Vec::with_capacity(relays.len());
+                let mut batches = Vec::with_capacity(relays.len());
                 for relay in relays {
-                    news.push(relay.read(conn).await?);
+                    batches.push(relay.read(conn).await?);
                 }
-                Ok(news)
+                Ok(batches)
             })
         };
         self.state.run.retry(read).await
@@ -79,17 +79,17 @@ impl SubAgents<'_, '_> {
         &mut self,
         round: &mut ToolRound<'_>,
         relays: &mut Vec<Relay>,
-        news: Vec<News>,
+        batches: Vec<RelayBatch>,
     ) -> Result<(), StopCause> {
         let events: Vec<NewEvent> =
-            news.iter().flat_map(|news| news.events.iter().cloned()).collect();
+            batches.iter().flat_map(|batch| batch.events.iter().cloned()).collect();
         if !events.is_empty() {
             self.state.writer.store_events(&events).await?;
         }
         let mut ended = Vec::new();
-        for (mut relay, news) in std::mem::take(relays).into_iter().zip(news) {
-            relay.set_relayed(news.up_to);
-            match news.end {
+        for (mut relay, batch) in std::mem::take(relays).into_iter().zip(batches) {
+            relay.set_relayed(batch.up_to);
+            match batch.end {
                 Some(end) => ended.push((relay.position, end)),
                 None => relays.push(relay),
             }

@@ -32,7 +32,7 @@ impl TranscriptCache {
     }
 
     /// Stores a transcript for the next run of its session, unless it is too large.
-    pub(in crate::worker) fn keep(&self, session_id: SessionId, transcript: Transcript) {
+    pub(in crate::worker) fn insert(&self, session_id: SessionId, transcript: Transcript) {
         let size = transcript.size();
         if size > MAX_CACHED / 4 {
             return;
@@ -78,7 +78,7 @@ mod tests {
         for id in &ids {
             let mut transcript = Transcript::default();
             transcript.push(Role::User, &"x".repeat(1024 * 1024));
-            cache.keep(*id, transcript);
+            cache.insert(*id, transcript);
             assert!(cache.cached().bytes <= MAX_CACHED);
         }
         assert_eq!(cache.take(ids[0]).seq(), 0);

@@ -56,7 +56,7 @@ pub(super) struct Transcript {
     /// The last message.
     newest: MessageRange,
     /// The last message of the last answered request.
-    asked: Option<MessageRange>,
+    last_request: Option<MessageRange>,
 }
 
 /// A position in a transcript.
@@ -118,7 +118,8 @@ impl Transcript {
 
     /// The messages to send.
     pub(super) fn messages(&self) -> Messages<'_> {
-        let far_breakpoint = self.asked.and_then(|asked| far_breakpoint(&self.text, asked));
+        let far_breakpoint =
+            self.last_request.and_then(|last_request| far_breakpoint(&self.text, last_request));
         Messages { text: &self.text, far_breakpoint, is_compacted: self.view.compaction.is_some() }
     }
 
@@ -251,7 +252,7 @@ impl Transcript {
         self.last = (!self.text.is_empty()).then_some(Role::User);
         self.prefix.truncate(self.turn.position.clone());
         self.newest = self.turn.before;
-        self.asked = None;
+        self.last_request = None;
         format!("[{}]", turn.strip_prefix(',').unwrap_or(&turn))
     }
 
@@ -274,7 +275,7 @@ impl Transcript {
     fn append(&mut self, role: Role, content: &str) {
         if role == Role::Assistant {
             // A request does not end with a summary.
-            self.asked = self.last.is_some().then_some(self.newest);
+            self.last_request = self.last.is_some().then_some(self.newest);
             if self.last != Some(Role::Assistant) {
                 let (offset, before) = (self.text.len(), self.newest);
                 self.turn =

@@ -16,7 +16,7 @@ pub(super) enum WebhookDelivery {
     /// A notification about a run.
     Run(RunDelivery),
     /// A test delivery.
-    Test(TrialDelivery),
+    Test(TestDelivery),
 }
 
 /// A notification about a run.
@@ -41,13 +41,14 @@ pub(super) struct RunDeliveryData {
     /// The sequence number of the event in the session.
     seq: i64,
     /// The event.
-    event: ToldEvent,
+    event: RunEvent,
 }
 
 /// An event of a session without the members that all events share: a `user.tool_confirmation` for
 /// `approval.decided`, otherwise a `session.status_idle`.
 #[derive(Serialize, ToSchema)]
-pub(super) struct ToldEvent {
+#[schema(as = ToldEvent)]
+pub(super) struct RunEvent {
     /// The type of the event.
     r#type: String,
     #[serde(flatten)]
@@ -56,7 +57,8 @@ pub(super) struct ToldEvent {
 
 /// A test delivery.
 #[derive(Serialize, ToSchema)]
-pub(super) struct TrialDelivery {
+#[schema(as = TrialDelivery)]
+pub(super) struct TestDelivery {
     /// `webhook.test`.
     r#type: String,
     /// The time at which the test was requested.

@@ -14,16 +14,16 @@ use super::schemas::each;
 use super::walk::own;
 
 /// The suffix of the names of open versions.
-const ANSWER: &str = "Answer";
+const RESPONSE_SUFFIX: &str = "Answer";
 
 /// Allows additional members in the schemas of responses.
 pub(super) fn complete(document: &mut OpenApi) {
-    let asked = request_schemas(document);
+    let requests = request_schemas(document);
     let schemas = &mut document.components.get_or_insert_default().schemas;
     let mut closed: BTreeSet<String> = BTreeSet::new();
     // A schema that refers to a closed one needs an open version as well.
     loop {
-        let more = asked.iter().filter(|name| !closed.contains(*name)).filter(|name| {
+        let more = requests.iter().filter(|name| !closed.contains(*name)).filter(|name| {
             let schema = schemas.get(*name);
             let is_closed = schema.is_some_and(is_closed);
             is_closed
@@ -36,7 +36,7 @@ pub(super) fn complete(document: &mut OpenApi) {
         closed.extend(more);
     }
     let mut next: Vec<String> =
-        schemas.keys().filter(|name| !asked.contains(*name)).cloned().collect();
+        schemas.keys().filter(|name| !requests.contains(*name)).cloned().collect();
     let mut opened = BTreeSet::new();
     while let Some(name) = next.pop() {
         let Some(schema) = schemas.get(&name) else { continue };
@@ -46,7 +46,7 @@ pub(super) fn complete(document: &mut OpenApi) {
         if let Some(own) = own(&mut schema) {
             open(own);
         }
-        let name = if asked.contains(&name) { format!("{name}{ANSWER}") } else { name };
+        let name = if requests.contains(&name) { format!("{name}{RESPONSE_SUFFIX}") } else { name };
         schemas.insert(name, schema);
     }
 }
@@ -79,7 +79,7 @@ fn referring_to_open(schema: &RefOr<Schema>, closed: &BTreeSet<String>) -> RefOr
     }
     let mut text = serde_json::to_string(schema).unwrap_or_default();
     for name in closed {
-        let [from, to] = [name.as_str(), &format!("{name}{ANSWER}")]
+        let [from, to] = [name.as_str(), &format!("{name}{RESPONSE_SUFFIX}")]
             .map(|name| format!("\"#/components/schemas/{name}\""));
         text = text.replace(&from, &to);
     }

@@ -84,9 +84,9 @@ pub(in crate::http) async fn create_events(
     body: LargeJsonBody<CreateEvents>,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let LargeJsonBody(events, room) = body;
+    let LargeJsonBody(events, body_permits) = body;
     let ParsedEvents { kinds, steps, message, canonical_steps } =
-        offload(room.bytes(), move || events.parse()).await??;
+        offload(body_permits.bytes(), move || events.parse()).await??;
     let idempotency_key = idempotency_key(&headers)?.map(str::to_owned);
     if api.draining.is_cancelled() {
         return Err(Error::Draining.into());
@@ -117,7 +117,7 @@ pub(in crate::http) async fn create_events(
             return Ok(refused_after(error, done));
         }
     };
-    drop(room);
+    drop(body_permits);
     let is_repeated = posted.as_ref().is_some_and(|posted| posted.is_repeated);
     let data = applied(&kinds, steps, posted.as_ref());
     let mut response = Json(Page::whole(data)).into_response();

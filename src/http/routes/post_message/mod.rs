@@ -98,13 +98,14 @@ pub(in crate::http) async fn create_message(
     body: LargeJsonBody<CreateMessage>,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
-    let LargeJsonBody(body, room) = body;
+    let LargeJsonBody(body, body_permits) = body;
     let form = if body.stream {
         Form::Stream(StreamForm::of(&headers).unwrap_or_default())
     } else {
         Form::of(&headers)?
     };
-    let message = offload(room.bytes(), move || MessageInput::from(body).validate()).await??;
+    let message =
+        offload(body_permits.bytes(), move || MessageInput::from(body).validate()).await??;
     check_mode(&api.service, message.permission_mode)?;
     if api.draining.is_cancelled() {
         return Err(Error::Draining.into());
@@ -129,7 +130,7 @@ pub(in crate::http) async fn create_message(
     };
     // Boxed, because the future is large.
     let posted = Box::pin(in_time(post_message(&api.service, &request))).await?;
-    drop((request, room));
+    drop((request, body_permits));
     faults::point(Point::BeforeReply).await;
     let answer = PostResponse { api: &api, tenant: caller.tenant, headers: &headers };
     match delivery {

@@ -43,9 +43,9 @@ pub(in crate::http) async fn import_session(
     caller: Caller,
     body: LargeLines,
 ) -> Result<Response, ApiError> {
-    let LargeLines(body, room) = body;
-    let request = ImportRequest { tenant: caller.tenant, body, size: room.bytes() };
+    let LargeLines(body, body_permits) = body;
+    let request = ImportRequest { tenant: caller.tenant, body, size: body_permits.bytes() };
     let session = import::import_session(&api.service, request).await?;
-    drop(room);
+    drop(body_permits);
     Ok(created_response(&api, CreatedSession { session, is_repeated: false }))
 }

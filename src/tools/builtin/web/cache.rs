@@ -42,7 +42,7 @@ impl Cache {
     }
 
     /// Stores a page, and removes the oldest pages if a limit is exceeded.
-    pub(super) fn keep(&self, owner: String, url: String, page: Arc<FetchedPage>) {
+    pub(super) fn insert(&self, owner: String, url: String, page: Arc<FetchedPage>) {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pages.retain(|cached| {
             (cached.owner != owner || cached.url != url) && cached.at.elapsed() < MAX_AGE
@@ -63,8 +63,8 @@ mod tests {
         Arc::new(FetchedPage { url: "https://example.com/".to_owned(), text })
     }
 
-    fn keep(cache: &Cache, owner: &str, url: &str, text: &str) {
-        cache.keep(owner.to_owned(), url.to_owned(), page(text.to_owned()));
+    fn insert(cache: &Cache, owner: &str, url: &str, text: &str) {
+        cache.insert(owner.to_owned(), url.to_owned(), page(text.to_owned()));
     }
 
     fn found(cache: &Cache, owner: &str, url: &str) -> Option<String> {
@@ -74,8 +74,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_page_is_cached_for_a_limited_time_and_for_its_reader_only() {
         let cache = Cache::default();
-        keep(&cache, "a", "u", "old");
-        keep(&cache, "a", "u", "new");
+        insert(&cache, "a", "u", "old");
+        insert(&cache, "a", "u", "new");
         tokio::time::advance(MAX_AGE.saturating_sub(Duration::from_secs(1))).await;
         assert_eq!(found(&cache, "a", "u").as_deref(), Some("new"));
         assert_eq!([found(&cache, "b", "u"), found(&cache, "a", "v")], [None, None]);
@@ -87,12 +87,12 @@ mod tests {
     async fn the_oldest_pages_are_evicted() {
         let cache = Cache::default();
         for n in 0..=MAX_PAGES {
-            keep(&cache, "a", &n.to_string(), "");
+            insert(&cache, "a", &n.to_string(), "");
         }
         assert_eq!([found(&cache, "a", "0"), found(&cache, "a", "1")], [None, Some(String::new())]);
         let large = "x".repeat(MAX_BYTES / 2);
         for n in ["large 0", "large 1"] {
-            keep(&cache, "a", n, &large);
+            insert(&cache, "a", n, &large);
         }
         assert_eq!([found(&cache, "a", "1000"), found(&cache, "a", "large 0")], [None, None]);
         assert_eq!(found(&cache, "a", "large 1"), Some(large));

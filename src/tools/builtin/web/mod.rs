@@ -60,7 +60,7 @@ impl Web {
         })?;
         let url = page.url.to_string();
         let read = Arc::new(FetchedPage { url, text: self.text(page).await? });
-        self.cache.keep(owner, key, Arc::clone(&read));
+        self.cache.insert(owner, key, Arc::clone(&read));
         Ok(read)
     }
 
