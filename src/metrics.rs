@@ -244,13 +244,13 @@ impl Metrics {
     }
 
     /// Counts a run as active until the guard is dropped.
-    pub fn active_run(&self) -> Held {
-        Held::new(&self.active)
+    pub fn active_run(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.active)
     }
 
     /// Counts a stream as open until the guard is dropped.
-    pub fn open_stream(&self) -> Held {
-        Held::new(&self.streams)
+    pub fn open_stream(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.streams)
     }
 
     /// Encodes all metrics as text.
@@ -275,16 +275,16 @@ impl fmt::Debug for Metrics {
 
 /// Increments a gauge until it is dropped.
 #[derive(Debug)]
-pub struct Held(Gauge);
+pub struct GaugeGuard(Gauge);
 
-impl Held {
+impl GaugeGuard {
     fn new(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Held {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }

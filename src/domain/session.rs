@@ -177,7 +177,7 @@ impl Settings {
     }
 
     /// Returns the names of the pinned tools that the client runs.
-    pub fn clients_tool_names(&self) -> Vec<String> {
+    pub fn client_tool_names(&self) -> Vec<String> {
         match self.dispatch {
             Dispatch::Auto => self.client_tools.clone(),
             Dispatch::Client => names_of_others(&self.tools),
@@ -185,7 +185,7 @@ impl Settings {
     }
 
     /// Returns `true` if the client runs calls of this tool.
-    pub fn is_clients(&self, options: &RunOptions, name: &str) -> bool {
+    pub fn is_client_tool(&self, options: &RunOptions, name: &str) -> bool {
         self.dispatch == Dispatch::Client
             || self.client_tools.iter().any(|tool| tool == name)
             || options.tool_names().iter().any(|tool| tool == name)

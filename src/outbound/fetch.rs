@@ -32,7 +32,7 @@ pub struct Page {
 
 /// The cause of a failed request for a page.
 #[derive(Debug, thiserror::Error)]
-pub enum NoPage {
+pub enum PageError {
     /// The address rules refuse the URL.
     #[error("the URL {0}")]
     Refused(#[from] RefusedUrl),
@@ -61,11 +61,11 @@ pub enum NoPage {
 
 impl Outbound {
     /// Requests a page and follows redirects. Every URL is validated like the first one.
-    pub async fn page(&self, url: Url) -> Result<Page, NoPage> {
-        timeout(PAGE_TIMEOUT, self.follow(url)).await.unwrap_or(Err(NoPage::Slow))
+    pub async fn page(&self, url: Url) -> Result<Page, PageError> {
+        timeout(PAGE_TIMEOUT, self.follow(url)).await.unwrap_or(Err(PageError::Slow))
     }
 
-    async fn follow(&self, mut url: Url) -> Result<Page, NoPage> {
+    async fn follow(&self, mut url: Url) -> Result<Page, PageError> {
         let mut previous_reach = Reach::Listed;
         for _ in 0..=MAX_REDIRECTS {
             let (target, reach) = self.normalized(url)?;
@@ -81,12 +81,12 @@ impl Outbound {
                 None => return read(response, target).await,
             }
         }
-        Err(NoPage::Redirects)
+        Err(PageError::Redirects)
     }
 
     /// Normalizes the URL of a page: removes the fragment, which is never sent, and replaces `http`
     /// with `https` unless the operator listed the host.
-    fn normalized(&self, mut url: Url) -> Result<(Url, Reach), NoPage> {
+    fn normalized(&self, mut url: Url) -> Result<(Url, Reach), PageError> {
         url.set_fragment(None);
         let is_plain = url.scheme() == "http" && url.port().is_none();
         if is_plain && self.hosts.reach(&url) != Ok(Reach::Listed) {
@@ -94,28 +94,28 @@ impl Outbound {
         }
         let reach = self.hosts.reach(&url)?;
         if reach == Reach::Public && url.port().is_some() {
-            return Err(NoPage::Port);
+            return Err(PageError::Port);
         }
         Ok((url, reach))
     }
 }
 
-fn request_error(error: reqwest::Error) -> NoPage {
-    if error.is_timeout() { NoPage::Slow } else { NoPage::Unreachable(error.without_url()) }
+fn request_error(error: reqwest::Error) -> PageError {
+    if error.is_timeout() { PageError::Slow } else { PageError::Unreachable(error.without_url()) }
 }
 
-fn redirect(response: &Response, place: &Url) -> Result<Option<Url>, NoPage> {
+fn redirect(response: &Response, place: &Url) -> Result<Option<Url>, PageError> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
-    let location = response.headers().get(LOCATION).ok_or(NoPage::Location)?;
-    let location = location.to_str().map_err(|_| NoPage::Location)?;
-    place.join(location).map(Some).map_err(|_| NoPage::Location)
+    let location = response.headers().get(LOCATION).ok_or(PageError::Location)?;
+    let location = location.to_str().map_err(|_| PageError::Location)?;
+    place.join(location).map(Some).map_err(|_| PageError::Location)
 }
 
-async fn read(response: Response, url: Url) -> Result<Page, NoPage> {
+async fn read(response: Response, url: Url) -> Result<Page, PageError> {
     if !response.status().is_success() {
-        return Err(NoPage::Status(response.status().as_u16()));
+        return Err(PageError::Status(response.status().as_u16()));
     }
     let content_type = response.headers().get(CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -174,7 +174,7 @@ mod tests {
         let outbound = Outbound::new(hosts, PAGE_TIMEOUT).unwrap();
         let started = tokio::time::Instant::now();
         let page = outbound.page(format!("http://{address}/").parse().unwrap()).await;
-        assert!(matches!(page, Err(NoPage::Slow)), "{page:?}");
+        assert!(matches!(page, Err(PageError::Slow)), "{page:?}");
         assert_eq!(started.elapsed().as_secs(), PAGE_TIMEOUT.as_secs());
     }
 }

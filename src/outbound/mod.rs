@@ -14,7 +14,7 @@ use reqwest::{Client, Url};
 
 pub use address::is_public;
 pub use body::{BadBody, read_body};
-pub use fetch::{MAX_PAGE, NoPage, PAGE_TIMEOUT, Page};
+pub use fetch::{MAX_PAGE, PAGE_TIMEOUT, Page, PageError};
 pub use hosts::{AllowedHosts, BadHost, Reach, RefusedUrl};
 use resolver::PublicOnly;
 

@@ -15,7 +15,7 @@ pub struct Spans(());
 
 /// An open span; this type has no values.
 #[derive(Debug)]
-pub struct Open(Infallible);
+pub struct OpenSpan(Infallible);
 
 /// The exporter of spans; this type has no values.
 #[derive(Debug)]
@@ -28,12 +28,12 @@ pub struct BadTraces;
 
 impl Spans {
     /// Returns none.
-    pub fn begin(&self, _: Kind, _: impl FnOnce() -> String, _: Option<Trace>) -> Option<Open> {
+    pub fn begin(&self, _: Kind, _: impl FnOnce() -> String, _: Option<Trace>) -> Option<OpenSpan> {
         None
     }
 }
 
-impl Open {
+impl OpenSpan {
     /// Unreachable, because there are no spans.
     pub fn place(&self) -> Option<Trace> {
         match self.0 {}

@@ -14,11 +14,11 @@ mod open;
 mod queue;
 
 #[cfg(not(feature = "otel"))]
-pub use absent::{BadTraces, Export, Open, Spans, start};
+pub use absent::{BadTraces, Export, OpenSpan, Spans, start};
 #[cfg(feature = "otel")]
 pub use export::{BadTraces, Export, start};
 #[cfg(feature = "otel")]
-pub use open::{Open, Spans};
+pub use open::{OpenSpan, Spans};
 
 /// The kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

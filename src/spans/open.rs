@@ -17,7 +17,7 @@ pub struct Spans {
 
 /// An open span. It ends when it is dropped.
 #[derive(Debug)]
-pub struct Open(Span);
+pub struct OpenSpan(Span);
 
 impl Spans {
     /// Starts a span, optionally as a child of `cause`; none if no exporter is configured.
@@ -26,7 +26,7 @@ impl Spans {
         kind: Kind,
         name: impl FnOnce() -> String,
         cause: Option<Trace>,
-    ) -> Option<Open> {
+    ) -> Option<OpenSpan> {
         let tracer = self.tracer.as_ref()?;
         let kind = match kind {
             Kind::Server => SpanKind::Server,
@@ -34,11 +34,11 @@ impl Spans {
             Kind::Internal => SpanKind::Internal,
         };
         let builder = SpanBuilder::from_name(name()).with_kind(kind);
-        Some(Open(tracer.build_with_context(builder, &context(cause))))
+        Some(OpenSpan(tracer.build_with_context(builder, &context(cause))))
     }
 }
 
-impl Open {
+impl OpenSpan {
     /// Returns the trace context, for requests to other services.
     pub fn place(&self) -> Option<Trace> {
         place(self.0.span_context())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::builtin::changing::{CHANGED, Current, NOT_READ, updated};
+use super::builtin::current_file::{CHANGED, CurrentFile, NOT_READ, updated};
 use super::builtin::{blocking, edit, multi_edit, write};
 use super::text::edits::{Edit, apply_all};
 use super::workspace::hash;
@@ -192,7 +192,7 @@ async fn safe_edit(
     context: &ToolContext,
     request: &Arc<EditRequest>,
 ) -> Result<EditState, ToolError> {
-    let current = Current::find(context, &request.file_path).await?;
+    let current = CurrentFile::find(context, &request.file_path).await?;
     let seen = context.read_state.hash(&current.path).await?;
     let request = Arc::clone(request);
     blocking(move || {
@@ -212,11 +212,11 @@ async fn safe_edit(
 /// Returns the change if the file already contains it. The check reverts the edits and compares the
 /// hash of the result with the hash of the file that the model has read.
 fn applied_change(
-    current: &Current,
+    current: &CurrentFile,
     request: &EditRequest,
     seen: Option<&Vec<u8>>,
 ) -> Option<FileChange> {
-    let Current { path, before, file } = current;
+    let CurrentFile { path, before, file } = current;
     if !file.is_exact() {
         return None;
     }

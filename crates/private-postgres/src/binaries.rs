@@ -26,14 +26,15 @@ pub(super) struct Binaries {
 }
 
 /// Finds a server: in `bin_dir` only, if given; else in `search_path`, then in the usual folders,
-/// newest version first. `made_by` is the path and the `PG_VERSION` of an existing cluster, which
-/// only a server of that major version can open.
+/// newest version first. `existing_cluster` is the path and the `PG_VERSION` of an existing
+/// cluster, which only a server of that major version can open.
 pub(super) fn find(
     bin_dir: Option<&Path>,
     search_path: Option<&OsStr>,
-    made_by: Option<(&Path, &str)>,
+    existing_cluster: Option<(&Path, &str)>,
 ) -> Result<Binaries, PrivatePostgresError> {
-    let fits = |found: &Binaries| made_by.is_none_or(|(_, v)| v == found.major.to_string());
+    let fits =
+        |found: &Binaries| existing_cluster.is_none_or(|(_, v)| v == found.major.to_string());
     let no_match = |(cluster, wanted): (&Path, &str)| PrivatePostgresError::NoMatchingVersion {
         cluster: cluster.to_owned(),
         wanted: wanted.to_owned(),
@@ -41,7 +42,7 @@ pub(super) fn find(
     if let Some(dir) = bin_dir {
         let found = inspect(dir)
             .map_err(|problem| PrivatePostgresError::BinDir { dir: dir.to_owned(), problem })?;
-        return match made_by {
+        return match existing_cluster {
             Some(cluster) if !fits(&found) => Err(no_match(cluster)),
             _ => Ok(found),
         };
@@ -55,7 +56,7 @@ pub(super) fn find(
             any = true;
         }
     }
-    match made_by {
+    match existing_cluster {
         Some(cluster) if any => Err(no_match(cluster)),
         _ => Err(PrivatePostgresError::NoBinaries),
     }
@@ -153,10 +154,10 @@ mod tests {
 
     #[test]
     fn a_cluster_of_another_version_is_not_opened() {
-        let made_by = Some((Path::new("/data/pg"), "12"));
+        let existing_cluster = Some((Path::new("/data/pg"), "12"));
         let bin_dir = env::var_os("PG_BIN_DIR").map(PathBuf::from);
         let path = env::var_os("PATH");
-        let error = find(bin_dir.as_deref(), path.as_deref(), made_by).unwrap_err();
+        let error = find(bin_dir.as_deref(), path.as_deref(), existing_cluster).unwrap_err();
         assert!(error.to_string().contains("/data/pg was created by PostgreSQL 12"), "{error}");
     }
 

@@ -61,7 +61,7 @@ impl Layout {
     }
 
     /// The `PG_VERSION` of the cluster; `None` before the first start.
-    pub(super) fn made_by(&self) -> Option<String> {
+    pub(super) fn cluster_version(&self) -> Option<String> {
         let text = fs::read_to_string(self.cluster.join("PG_VERSION")).ok()?;
         Some(text.trim().to_owned())
     }

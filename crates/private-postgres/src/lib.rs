@@ -95,10 +95,11 @@ impl PrivatePostgres {
     pub fn start_blocking(options: &Options) -> Result<Self, PrivatePostgresError> {
         let durability = options.durability;
         let mut layout = Layout::open(&options.data_dir, durability)?;
-        let version = layout.made_by();
-        let made_by = version.as_deref().map(|version| (layout.cluster.as_path(), version));
+        let version = layout.cluster_version();
+        let existing_cluster =
+            version.as_deref().map(|version| (layout.cluster.as_path(), version));
         let bin_dir = options.bin_dir.as_deref();
-        let binaries = binaries::find(bin_dir, options.search_path.as_deref(), made_by)?;
+        let binaries = binaries::find(bin_dir, options.search_path.as_deref(), existing_cluster)?;
         let account = Account::choose(&layout.cluster)?;
         let programs = binaries.dir.canonicalize().unwrap_or_else(|_| binaries.dir.clone());
         account.check_reach(&programs, "folder of Postgres programs")?;

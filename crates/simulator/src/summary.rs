@@ -33,7 +33,7 @@ pub(crate) fn compose(
     } else if view.is_due() {
         let scripted = script.summary(summary::number(request));
         let text = scripted.and_then(|reply| text(reply, request, &values));
-        let text = text.unwrap_or_else(|| made_up(request));
+        let text = text.unwrap_or_else(|| generated_summary(request));
         let spent = iteration("compaction", &usage(&text, input));
         automatic(shared, reply, &values, view, (text, spent))
     } else {
@@ -117,11 +117,11 @@ fn iteration(kind: &str, usage: &Map<String, Value>) -> Value {
 fn text(reply: &Reply, request: ApiRequest<'_>, values: &Placeholders) -> Option<String> {
     let block = reply.summary()?;
     let scripted = block.get("content").and_then(Value::as_str);
-    Some(scripted.map_or_else(|| made_up(request), |text| values.fill(text)))
+    Some(scripted.map_or_else(|| generated_summary(request), |text| values.fill(text)))
 }
 
 /// Generates a summary: the number of messages, and the first and last texts.
-fn made_up(request: ApiRequest<'_>) -> String {
+fn generated_summary(request: ApiRequest<'_>) -> String {
     let messages = count(request.messages().len(), "message", "messages");
     let texts = |from: &'static str| {
         let messages = request.messages().iter().filter(move |message| role(message) == from);

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::keyring::Keyring;
 use crate::domain::ids::KeyId;
 use crate::domain::principal::Principal;
-use crate::http::stream::form::is_stream;
+use crate::http::stream::format::is_stream;
 
 /// The interval at which the key of a stream is checked.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(2);

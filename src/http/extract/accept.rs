@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 
 use crate::http::error::ApiError;
-use crate::http::stream::form::StreamForm;
+use crate::http::stream::format::StreamFormat;
 
 const JSON: &str = "application/json";
 const WITHOUT_JSON: &str = "text/event-stream, application/jsonl or application/x-ndjson";
@@ -13,35 +13,35 @@ const WITH_JSON: &str =
 
 /// The requested format of the response to a posted message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http) enum Form {
+pub(in crate::http) enum ResponseFormat {
     /// A JSON document.
     Json,
     /// A stream.
-    Stream(StreamForm),
+    Stream(StreamFormat),
 }
 
-impl Form {
+impl ResponseFormat {
     /// Without `Accept`, or with `*/*`, the response is JSON. An explicitly named stream type wins over
     /// JSON whatever its quality: clients that accept both name both.
     pub(in crate::http) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let ranges = ranges(headers);
-        let named = |form: &StreamForm| exactly(&ranges, form.media_type());
-        if let Some(form) = best(named) {
-            return Ok(Self::Stream(form));
+        let named = |format: &StreamFormat| exactly(&ranges, format.media_type());
+        if let Some(format) = best(named) {
+            return Ok(Self::Stream(format));
         }
         if quality(&ranges, JSON) > 0 {
             return Ok(Self::Json);
         }
-        let stream = best(|form| quality(&ranges, form.media_type()));
+        let stream = best(|format| quality(&ranges, format.media_type()));
         stream.map(Self::Stream).ok_or(ApiError::NotAcceptable(WITH_JSON))
     }
 }
 
-impl StreamForm {
+impl StreamFormat {
     /// The requested format of a stream; server-sent events by default.
     pub(in crate::http) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let ranges = ranges(headers);
-        let wanted = best(|form| quality(&ranges, form.media_type()));
+        let wanted = best(|format| quality(&ranges, format.media_type()));
         wanted.ok_or(ApiError::NotAcceptable(WITHOUT_JSON))
     }
 }
@@ -57,9 +57,9 @@ pub(in crate::http) fn preferred<'a>(headers: &HeaderMap, kinds: &[&'a str]) -> 
 type Range = (String, u16);
 
 /// The first of the formats with the highest quality.
-fn best(wanted: impl Fn(&StreamForm) -> u16) -> Option<StreamForm> {
-    let forms = StreamForm::ALL.into_iter().rev();
-    forms.max_by_key(&wanted).filter(|form| wanted(form) > 0)
+fn best(wanted: impl Fn(&StreamFormat) -> u16) -> Option<StreamFormat> {
+    let forms = StreamFormat::ALL.into_iter().rev();
+    forms.max_by_key(&wanted).filter(|format| wanted(format) > 0)
 }
 
 /// The ranges of all `Accept` headers; `*/*` without one.
@@ -114,44 +114,44 @@ mod tests {
 
     #[test]
     fn the_accept_header_chooses_the_form_of_an_answer_to_a_post() {
-        let stream = |form| Some(Form::Stream(form));
-        for (accept, form) in [
-            (None, Some(Form::Json)),
-            (Some(""), Some(Form::Json)),
-            (Some("*/*"), Some(Form::Json)),
-            (Some("APPLICATION/JSON"), Some(Form::Json)),
-            (Some("text/event-stream"), stream(StreamForm::EventStream)),
-            (Some("application/json, text/event-stream;q=0.9"), stream(StreamForm::EventStream)),
-            (Some("application/jsonl, */*;q=0.1"), stream(StreamForm::JsonLines)),
-            (Some("application/x-ndjson; q=0.5"), stream(StreamForm::NdJson)),
-            (Some("text/event-stream;q=0, */*"), Some(Form::Json)),
-            (Some("text/*"), stream(StreamForm::EventStream)),
+        let stream = |format| Some(ResponseFormat::Stream(format));
+        for (accept, format) in [
+            (None, Some(ResponseFormat::Json)),
+            (Some(""), Some(ResponseFormat::Json)),
+            (Some("*/*"), Some(ResponseFormat::Json)),
+            (Some("APPLICATION/JSON"), Some(ResponseFormat::Json)),
+            (Some("text/event-stream"), stream(StreamFormat::EventStream)),
+            (Some("application/json, text/event-stream;q=0.9"), stream(StreamFormat::EventStream)),
+            (Some("application/jsonl, */*;q=0.1"), stream(StreamFormat::JsonLines)),
+            (Some("application/x-ndjson; q=0.5"), stream(StreamFormat::NdJson)),
+            (Some("text/event-stream;q=0, */*"), Some(ResponseFormat::Json)),
+            (Some("text/*"), stream(StreamFormat::EventStream)),
             (Some("text/html"), None),
             (Some("application/json;q=0"), None),
         ] {
-            assert_eq!(Form::of(&headers(accept)).ok(), form, "{accept:?}");
+            assert_eq!(ResponseFormat::of(&headers(accept)).ok(), format, "{accept:?}");
         }
     }
 
     #[test]
     fn the_accept_header_chooses_the_form_of_a_stream() {
-        for (accept, form) in [
-            (None, Some(StreamForm::EventStream)),
-            (Some("*/*"), Some(StreamForm::EventStream)),
-            (Some("text/*, application/*"), Some(StreamForm::EventStream)),
-            (Some("application/*"), Some(StreamForm::JsonLines)),
-            (Some("application/jsonl"), Some(StreamForm::JsonLines)),
+        for (accept, format) in [
+            (None, Some(StreamFormat::EventStream)),
+            (Some("*/*"), Some(StreamFormat::EventStream)),
+            (Some("text/*, application/*"), Some(StreamFormat::EventStream)),
+            (Some("application/*"), Some(StreamFormat::JsonLines)),
+            (Some("application/jsonl"), Some(StreamFormat::JsonLines)),
             (
                 Some("application/jsonl;q=0.8, text/event-stream;q=0.75"),
-                Some(StreamForm::JsonLines),
+                Some(StreamFormat::JsonLines),
             ),
-            (Some("text/event-stream;Q=0.0, */*;q=0.001"), Some(StreamForm::JsonLines)),
-            (Some("application/x-ndjson;q=nonsense"), Some(StreamForm::NdJson)),
+            (Some("text/event-stream;Q=0.0, */*;q=0.001"), Some(StreamFormat::JsonLines)),
+            (Some("application/x-ndjson;q=nonsense"), Some(StreamFormat::NdJson)),
             (Some("application/json"), None),
             (Some("text/event-stream;q=0"), None),
             (Some("text/html, image/*;q=0.8"), None),
         ] {
-            assert_eq!(StreamForm::of(&headers(accept)).ok(), form, "{accept:?}");
+            assert_eq!(StreamFormat::of(&headers(accept)).ok(), format, "{accept:?}");
         }
     }
 }

@@ -131,7 +131,7 @@ impl SessionResource {
         let status = session.status();
         let pinned = session.settings.permission_mode;
         let tools = session.settings.tool_names();
-        let client_tools = session.settings.clients_tool_names();
+        let client_tools = session.settings.client_tool_names();
         let options = *session.settings.model_options;
         Self {
             r#type: "session",

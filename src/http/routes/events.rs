@@ -18,7 +18,7 @@ use crate::http::extract::path::SessionPath;
 use crate::http::resources::Page;
 use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
-use crate::http::stream::form::StreamForm;
+use crate::http::stream::format::StreamFormat;
 use crate::http::stream::sse::{StreamPhase, StreamRequest, respond};
 use crate::service::lookup::{check_reached, newest_event};
 use crate::store::StoreError;
@@ -176,7 +176,7 @@ pub(in crate::http) async fn stream_events(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let TypedParams(StreamEvents { after, deltas, types }) = query;
-    let form = StreamForm::of(&headers)?;
+    let format = StreamFormat::of(&headers)?;
     let after = resume_after(&headers, after)?;
     check_reached(&api.service, caller.tenant, session_id, after).await?;
     let subscription = api.service.bus.subscribe(session_id);
@@ -188,7 +188,7 @@ pub(in crate::http) async fn stream_events(
         deltas: deltas.unwrap_or(true),
         types: EventTypes::of(types.as_deref()),
         first_phase: StreamPhase::Backlog,
-        form,
+        format,
     };
     Ok(respond(&api, request, subscription, api.stream_permit(caller)?))
 }

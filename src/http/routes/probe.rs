@@ -23,13 +23,13 @@ use crate::http::resources::Page;
 use crate::http::server::forwarded::link;
 use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
-use crate::http::stream::form::StreamForm;
+use crate::http::stream::format::StreamFormat;
 use crate::http::stream::probes::{Listener, ProbeState};
 use crate::http::stream::sse::streamed;
-use crate::metrics::Held;
+use crate::metrics::GaugeGuard;
 
 /// The format of probe streams.
-const FORM: StreamForm = StreamForm::EventStream;
+const FORMAT: StreamFormat = StreamFormat::EventStream;
 const DEFAULT_EVENTS: i64 = 3;
 const MAX_EVENTS: i64 = 240;
 const DEFAULT_EVERY_MS: u64 = 100;
@@ -129,7 +129,7 @@ pub(in crate::http) async fn stream_probe(
         let item = probe.next().await?;
         Some((item, probe))
     });
-    let mut response = streamed(Body::from_stream(body), FORM);
+    let mut response = streamed(Body::from_stream(body), FORMAT);
     let location = HeaderValue::try_from(link(format_args!("/probe/streams")))
         .map_err(|error| ApiError::Internal(error.to_string()))?;
     response.headers_mut().insert(LOCATION, location);
@@ -149,7 +149,7 @@ struct Probe {
     alive_by: Option<Instant>,
     is_first: bool,
     _place: StreamPermit,
-    _open: Held,
+    _open: GaugeGuard,
 }
 
 impl Probe {
@@ -168,7 +168,7 @@ impl Probe {
         }
         self.alive_by = self.alive_by.map(|_| Instant::now() + self.api.options.keep_alive_every);
         if alive_by.is_some() {
-            return Some(Ok(FORM.keep_alive()));
+            return Some(Ok(FORMAT.keep_alive()));
         }
         let (seq, probe_id) = (self.next, self.listener.id);
         let json = serde_json::to_string(&ProbeEvent { r#type: "probe", seq, probe_id });
@@ -179,7 +179,7 @@ impl Probe {
         self.next += 1;
         self.due += self.every;
         let first =
-            if std::mem::take(&mut self.is_first) { FORM.first(true) } else { Bytes::new() };
+            if std::mem::take(&mut self.is_first) { FORMAT.first(true) } else { Bytes::new() };
         Some(Ok([first, frame.into()].concat().into()))
     }
 }

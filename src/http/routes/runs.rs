@@ -19,7 +19,7 @@ use crate::http::extract::query::Params;
 use crate::http::resources::{Page, RunResource};
 use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
-use crate::http::stream::form::StreamForm;
+use crate::http::stream::format::StreamFormat;
 use crate::http::stream::sse::{StreamPhase, StreamRequest, respond};
 use crate::service::cancel::{cancel_run as request_cancel, cancel_session as request_cancel_all};
 use crate::service::lookup::{check_reached, find_run, has_ended, newest_event};
@@ -125,7 +125,7 @@ pub(in crate::http) async fn stream_run(
 ) -> Result<Response, ApiError> {
     let RunPath(session_id, run_id) = path;
     let TypedParams(StreamEvents { after, deltas, types }) = query;
-    let form = StreamForm::of(&headers)?;
+    let format = StreamFormat::of(&headers)?;
     let after = resume_after(&headers, after)?;
     // Before the run is read: later events must not be missed.
     let subscription = api.service.bus.subscribe(session_id);
@@ -145,7 +145,7 @@ pub(in crate::http) async fn stream_run(
         deltas: deltas.unwrap_or(true),
         types: EventTypes::of(types.as_deref()),
         first_phase: StreamPhase::Backlog,
-        form,
+        format,
     };
     Ok(respond(&api, request, subscription, api.stream_permit(caller)?))
 }

@@ -15,7 +15,7 @@ use crate::http::server::deadline::in_time;
 use crate::http::state::Api;
 use crate::service::Error;
 use crate::service::answers::{ParsedResult, ToolResultInput, add_tool_results, parse_results};
-use crate::service::content::GivenContent;
+use crate::service::content::InputContent;
 use crate::service::json::objects;
 use crate::service::offload::offload;
 
@@ -40,7 +40,7 @@ struct ToolResult {
     tool_use_id: String,
     /// A text, or up to 100 blocks; at most 100 KiB of text. NUL and lone surrogates are replaced by
     /// U+FFFD.
-    #[schema(value_type = Option<GivenContent>)]
+    #[schema(value_type = Option<InputContent>)]
     content: Option<Box<RawValue>>,
     /// True if the call failed.
     #[serde(default)]

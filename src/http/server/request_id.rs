@@ -20,7 +20,7 @@ use crate::http::error::write_problem;
 use crate::http::server::forwarded::{Origin, public};
 use crate::http::server::request_span;
 use crate::metrics::Metrics;
-use crate::spans::Open;
+use crate::spans::OpenSpan;
 
 const HEADER: &str = "x-request-id";
 const TRACE: &str = "traceparent";
@@ -35,7 +35,7 @@ pub(in crate::http) async fn layer(
 ) -> Response {
     let given = trace_of(request.headers());
     let spanned = request_span::begin(metrics.spans(), &request, given);
-    let here = spanned.as_ref().and_then(Open::place);
+    let here = spanned.as_ref().and_then(OpenSpan::place);
     let trace = here.or(given).unwrap_or_else(Trace::begin);
     request.extensions_mut().insert(trace);
     let given = request.headers().get(HEADER).and_then(|value| value.to_str().ok());

@@ -6,14 +6,14 @@ use http::{Method, StatusCode};
 use crate::domain::trace::Trace;
 use crate::http::server::forwarded::Origin;
 use crate::http::server::request_id::PROBES;
-use crate::spans::{Kind, Open, Spans};
+use crate::spans::{Kind, OpenSpan, Spans};
 
 /// Begins the span of a request, as a child of the trace of the caller. Probes have no span.
 pub(in crate::http) fn begin(
     spans: &Spans,
     request: &Request,
     cause: Option<Trace>,
-) -> Option<Open> {
+) -> Option<OpenSpan> {
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     if route.is_some_and(|route| PROBES.contains(&route)) {
         return None;
@@ -36,7 +36,7 @@ pub(in crate::http) fn begin(
 }
 
 /// Ends the span with the head of the response.
-pub(in crate::http) fn end(span: Option<Open>, status: StatusCode) {
+pub(in crate::http) fn end(span: Option<OpenSpan>, status: StatusCode) {
     let Some(mut span) = span else { return };
     span.set("http.response.status_code", i64::from(status.as_u16()));
     if status.is_server_error() {

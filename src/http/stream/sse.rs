@@ -21,8 +21,8 @@ use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
 use crate::http::stream::event_types::EventTypes;
-use crate::http::stream::form::StreamForm;
-use crate::metrics::Held;
+use crate::http::stream::format::StreamFormat;
+use crate::metrics::GaugeGuard;
 use crate::store::StoreError;
 use crate::store::events::{Range, read_some};
 use crate::store::sessions::exists;
@@ -56,7 +56,7 @@ pub(in crate::http) struct StreamRequest {
     /// The first phase of the stream.
     pub(in crate::http) first_phase: StreamPhase,
     /// The format of the stream.
-    pub(in crate::http) form: StreamForm,
+    pub(in crate::http) format: StreamFormat,
 }
 
 /// The source of the next events.
@@ -85,20 +85,20 @@ pub(in crate::http) fn respond(
     subscription: Subscription,
     permit: StreamPermit,
 ) -> Response {
-    let form = request.form;
+    let format = request.format;
     let reader = Reader::new(api.clone(), request, subscription, permit);
     let body = stream::unfold(reader, async |mut reader| {
         let item = reader.next().await?;
         Some((item, reader))
     });
-    streamed(Body::from_stream(body), form)
+    streamed(Body::from_stream(body), format)
 }
 
 /// A response with the headers that keep proxies from caching and buffering a stream.
-pub(in crate::http) fn streamed(body: Body, form: StreamForm) -> Response {
+pub(in crate::http) fn streamed(body: Body, format: StreamFormat) -> Response {
     let mut response = body.into_response();
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
@@ -123,7 +123,7 @@ struct Reader {
     failures: u32,
     is_aborting: bool,
     _permit: StreamPermit,
-    _open: Held,
+    _open: GaugeGuard,
 }
 
 impl Reader {
@@ -136,7 +136,7 @@ impl Reader {
         let mut keep_alive = interval(api.options.keep_alive_every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
-        let first = request.form.first(request.first_phase != StreamPhase::Ended);
+        let first = request.format.first(request.first_phase != StreamPhase::Ended);
         Self {
             _open: api.metrics.open_stream(),
             api,
@@ -182,7 +182,7 @@ impl Reader {
                 _ = self.keep_alive.tick() => {
                     // A notification may have been lost, so the database is polled.
                     self.phase = StreamPhase::Backlog;
-                    return Some(Ok(self.request.form.keep_alive()));
+                    return Some(Ok(self.request.format.keep_alive()));
                 }
             }
         }
@@ -199,13 +199,13 @@ impl Reader {
             () = self.api.draining.cancelled() => {}
             () = sleep(RETRY_INTERVAL) => {}
         }
-        Ok(self.request.form.keep_alive())
+        Ok(self.request.format.keep_alive())
     }
 
     /// Sends the last bytes, then aborts the stream.
     async fn abort(&mut self) -> io::Result<Bytes> {
         if !mem::replace(&mut self.is_aborting, true) {
-            return Ok(self.request.form.last());
+            return Ok(self.request.format.last());
         }
         sleep(ABORT_DELAY).await;
         Err(io::Error::other("the service is stopping"))
@@ -335,7 +335,7 @@ impl Reader {
     }
 
     fn give(&mut self, sse: Bytes) {
-        let bytes = self.request.form.frame(sse);
+        let bytes = self.request.format.frame(sse);
         self.ready_bytes += bytes.len();
         self.ready.push(bytes);
     }

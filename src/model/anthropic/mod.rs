@@ -12,5 +12,5 @@ mod request;
 
 pub use client::{Client, ClientConfig, ReplyStream};
 pub use head::Head;
-pub use models::NoModels;
+pub use models::ModelListError;
 pub use request::body;

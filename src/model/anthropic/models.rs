@@ -15,7 +15,7 @@ const MAX_BODY: usize = 4 * 1024 * 1024;
 
 /// A failure to read the list of models.
 #[derive(Debug, thiserror::Error)]
-pub enum NoModels {
+pub enum ModelListError {
     /// The server is unreachable, or the connection broke.
     #[error("the request for the server's list of models failed")]
     Http(#[from] reqwest::Error),
@@ -32,16 +32,16 @@ pub enum NoModels {
 
 impl Client {
     /// Returns the capabilities of all models that the server lists.
-    pub async fn models(&self) -> Result<Known, NoModels> {
+    pub async fn models(&self) -> Result<Known, ModelListError> {
         let mut known = Known::new();
         let mut after = None;
         for _ in 0..MAX_PAGES {
             let page = timeout(self.messages.idle_timeout(), self.page(after.as_deref()))
                 .await
-                .map_err(|_| NoModels::Silent)??;
+                .map_err(|_| ModelListError::Silent)??;
             let entries = page.get("data").and_then(Value::as_array);
             let entries =
-                entries.ok_or_else(|| NoModels::Unreadable("it has no member `data`".into()))?;
+                entries.ok_or_else(|| ModelListError::Unreadable("it has no member `data`".into()))?;
             known.extend(entries.iter().filter_map(entry));
             let has_more = page.get("has_more").and_then(Value::as_bool).unwrap_or_default();
             after = page.get("last_id").and_then(Value::as_str).map(str::to_owned);
@@ -52,7 +52,7 @@ impl Client {
         Ok(known)
     }
 
-    async fn page(&self, after: Option<&str>) -> Result<Value, NoModels> {
+    async fn page(&self, after: Option<&str>) -> Result<Value, ModelListError> {
         let mut url = self.messages.sibling_url("models");
         url.query_pairs_mut().append_pair("limit", PAGE);
         if let Some(after) = after {
@@ -60,17 +60,17 @@ impl Client {
         }
         let sent = self.messages.get(url).send().await.map_err(reqwest::Error::without_url)?;
         if !sent.status().is_success() {
-            return Err(NoModels::Status(sent.status().as_u16()));
+            return Err(ModelListError::Status(sent.status().as_u16()));
         }
         let mut response = sent;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(reqwest::Error::without_url)? {
             body.extend_from_slice(&chunk);
             if body.len() > MAX_BODY {
-                return Err(NoModels::Unreadable("it is too long".to_owned()));
+                return Err(ModelListError::Unreadable("it is too long".to_owned()));
             }
         }
-        serde_json::from_slice(&body).map_err(|error| NoModels::Unreadable(error.to_string()))
+        serde_json::from_slice(&body).map_err(|error| ModelListError::Unreadable(error.to_string()))
     }
 }
 

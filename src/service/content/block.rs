@@ -7,7 +7,8 @@ use serde::Serialize;
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only the OpenAPI document uses it")]
-pub(crate) enum GivenContent {
+#[schema(as = GivenContent)]
+pub(crate) enum InputContent {
     /// One text.
     Text(String),
     /// Blocks.

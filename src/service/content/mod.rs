@@ -14,7 +14,7 @@ mod pdf;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use block::{Block, GivenContent};
+pub(crate) use block::{Block, InputContent};
 pub(crate) use content_limits::{ContentTotals, LARGE};
 pub(crate) use input::ContentInput;
 pub(crate) use model_support::check_model_support;

@@ -17,7 +17,7 @@ const AT_A_TIME: usize = 250;
 
 /// An import that failed.
 #[derive(Debug, thiserror::Error)]
-pub enum NotStored {
+pub enum ImportError {
     /// The tenant has the maximum number of courses.
     #[error("there are {MAX_COURSES} courses already")]
     TooMany,
@@ -26,7 +26,7 @@ pub enum NotStored {
     Store(#[from] StoreError),
 }
 
-impl From<sqlx::Error> for NotStored {
+impl From<sqlx::Error> for ImportError {
     fn from(error: sqlx::Error) -> Self {
         Self::Store(error.into())
     }
@@ -39,7 +39,7 @@ pub async fn replace(
     tenant: TenantId,
     (course, passages): (&Course, &[Passage]),
     mut stored: impl FnMut(usize),
-) -> Result<(), NotStored> {
+) -> Result<(), ImportError> {
     let mut transaction = conn.begin().await?;
     let id = insert(&mut transaction, tenant, course).await?;
     insert_lessons(&mut transaction, tenant, id, course).await?;
@@ -58,7 +58,7 @@ async fn insert(
     conn: &mut PgConnection,
     tenant: TenantId,
     course: &Course,
-) -> Result<CourseId, NotStored> {
+) -> Result<CourseId, ImportError> {
     let id = sqlx::query_scalar!(
         "INSERT INTO courses (id, tenant_id, title, link, instructor)
          SELECT $1, $2, $3, $4, $5
@@ -76,7 +76,7 @@ async fn insert(
     )
     .fetch_optional(&mut *conn)
     .await?;
-    let id = id.ok_or(NotStored::TooMany)?;
+    let id = id.ok_or(ImportError::TooMany)?;
     sqlx::query!("DELETE FROM chunks WHERE course_id = $1", id).execute(&mut *conn).await?;
     sqlx::query!("DELETE FROM lessons WHERE course_id = $1", id).execute(conn).await?;
     Ok(id.into())

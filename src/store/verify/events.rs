@@ -29,7 +29,7 @@ pub(super) fn check(facts: &Facts, report: &mut Report) {
     let mut messages: HashMap<RunId, Vec<&MessageFacts>> = HashMap::new();
     // The client's own message is reported by the event that accepts it.
     let own = facts.messages.iter().filter(|message| !message.is_inherited);
-    for message in own.filter(|message| !message.is_users()) {
+    for message in own.filter(|message| !message.is_from_user()) {
         messages.entry(message.run_id).or_default().push(message);
     }
     for run in facts.runs.iter() {
@@ -60,7 +60,7 @@ fn group_by_run<'a>(facts: &'a Facts, report: &mut Report) -> HashMap<RunId, Run
         };
         let run = by_run.entry(run_id).or_default();
         run.last = event.seq;
-        if !event.is_clients {
+        if !event.is_from_client {
             run.last_of_ours = event.seq;
         }
         match &event.body {

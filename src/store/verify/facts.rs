@@ -136,7 +136,7 @@ pub(super) struct MessageFacts {
 }
 
 impl MessageFacts {
-    pub(super) fn is_users(&self) -> bool {
+    pub(super) fn is_from_user(&self) -> bool {
         self.role == Role::User
     }
 
@@ -145,7 +145,7 @@ impl MessageFacts {
     pub(super) fn closes(&self, before: Option<&Self>) -> bool {
         let is_asked =
             before.is_some_and(|before| before.is_inherited && before.run_id == self.run_id);
-        is_asked && !self.is_inherited && self.is_users() && self.parts.only_results
+        is_asked && !self.is_inherited && self.is_from_user() && self.parts.only_results
     }
 
     pub(super) fn is_paused(&self) -> bool {
@@ -197,7 +197,7 @@ pub(super) struct EventFacts {
     pub(super) run_id: Option<RunId>,
     pub(super) has_tenant: bool,
     /// True if it reports an action of a client.
-    pub(super) is_clients: bool,
+    pub(super) is_from_client: bool,
     /// True if it belongs to the session and to no run.
     pub(super) is_sessions: bool,
     /// Its own ID, or the ID of the message or call that it reports.

@@ -92,17 +92,17 @@ fn call(facts: &Facts, row: &CallFacts, may_be_open: bool, report: &mut Report) 
     }
     // A call whose file shows the effect of a crash may be repeated, once by each attempt.
     let attempts = facts.runs.find(row.run_id).map_or(1, |run| run.attempt);
-    let is_clients = row.awaits.is_some_and(|(awaits, _)| awaits == Awaits::Client);
+    let is_from_client = row.awaits.is_some_and(|(awaits, _)| awaits == Awaits::Client);
     let most = match state {
         CallState::Planned | CallState::Denied => 0,
         // The client executed it, and only the client knows how often.
-        _ if is_clients => 0,
+        _ if is_from_client => 0,
         CallState::Started | CallState::Done | CallState::Failed | CallState::Interrupted => {
             if row.has_evidence { attempts } else { 1 }
         }
     };
     let is_made = matches!(state, CallState::Started | CallState::Done);
-    let least = i32::from(is_made && !is_clients);
+    let least = i32::from(is_made && !is_from_client);
     if !(least..=most).contains(&row.executions) {
         let detail = format!("call {id} is {word}, but was executed {} times", row.executions);
         report.add(Invariant::CallsMadeOnce, at(row, report), detail);

@@ -276,7 +276,7 @@ async fn events(
             seq: row.seq,
             run_id: row.run_id.map(Into::into),
             has_tenant: row.tenant_id == tenant.as_uuid(),
-            is_clients: row.kind.starts_with("user."),
+            is_from_client: row.kind.starts_with("user."),
             is_sessions: row.run_id.is_none() && OF_SESSIONS.contains(&&*row.kind),
             id: row.event_id,
             body,

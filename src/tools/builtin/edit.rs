@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::changing::Current;
+use super::current_file::CurrentFile;
 use super::notebook_edit::is_notebook;
 use super::{FileOptions, blocking};
 use crate::domain::tool::{ToolClass, ToolTiming};
@@ -76,7 +76,7 @@ pub(super) async fn plan(
         let text = format!("{path} is a notebook; use NotebookEdit to change its cells");
         return Err(ToolError::Invalid(text));
     }
-    let current = Current::find_read(context, path).await?;
+    let current = CurrentFile::find_read(context, path).await?;
     current.check_exact(path)?;
     let path = path.to_owned();
     blocking(move || {

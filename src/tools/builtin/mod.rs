@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod against_rg;
 pub mod bash;
-pub(in crate::tools) mod changing;
 mod courses;
+pub(in crate::tools) mod current_file;
 pub(in crate::tools) mod edit;
 mod exit_plan_mode;
 mod get_current_user;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocking;
-use super::changing::Current;
+use super::current_file::CurrentFile;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::text::edits::with_line_ends_of;
 use crate::tools::{ErrorStyle, FileChange, ToolContext, ToolError, TypedTool};
@@ -41,7 +41,7 @@ impl TypedTool for Write {
         input: WriteInput,
     ) -> Result<FileChange, ToolError> {
         let WriteInput { file_path, content } = input;
-        let current = Current::find_read(context, &file_path).await?;
+        let current = CurrentFile::find_read(context, &file_path).await?;
         blocking(move || {
             let content = with_line_ends_of(&current.file.text, &content);
             Ok(current.change(&file_path, &content))

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::changing::check_read_state;
+use super::current_file::check_read_state;
 use super::{FileOptions, blocking};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::{FileChange, ToolContext, ToolError, TypedTool};

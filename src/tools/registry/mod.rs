@@ -3,8 +3,8 @@
 mod call;
 mod catalog;
 mod entry;
-mod frozen;
 mod list;
+mod list_difference;
 mod served;
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use served::Served;
 
 pub use call::{CallOutcome, unknown_tool};
 pub use catalog::CatalogEntry;
-pub use frozen::ServerDifference;
+pub use list_difference::ServerDifference;
 pub use served::ListChanges;
 
 /// An error in the definition of a tool.

@@ -16,7 +16,7 @@ use crate::bus::HandOver;
 use crate::domain::claim::Claimed;
 use crate::faults::{self, Bug};
 use crate::metrics::ClaimedFrom;
-use crate::spans::Open;
+use crate::spans::OpenSpan;
 use crate::store::StoreError;
 use crate::store::claim::{Claims, MAX_TAKEOVERS, claim_expired, claim_queued, claim_woken};
 use crate::store::retry::in_time;
@@ -188,7 +188,7 @@ impl Worker {
         let services = &self.services;
         let mut span = begin_run_span(services.metrics.spans(), &run);
         // The spans of requests and calls are children of the span of the run.
-        run.options.trace = span.as_ref().and_then(Open::place).or(run.options.trace);
+        run.options.trace = span.as_ref().and_then(OpenSpan::place).or(run.options.trace);
         let (run_id, session_id) = (run.fence.run_id, run.session_id);
         if run.takeovers > GIVE_UP_AFTER {
             fail_unread(services, session_id, run.fence).await;

@@ -12,7 +12,7 @@ use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
 use crate::model::server_health::{Health, Pass};
 use crate::model::{ModelError, Reply, Request, retry};
-use crate::spans::Open;
+use crate::spans::OpenSpan;
 use crate::worker::run::state::RunState;
 use crate::worker::run::stop_cause::StopCause;
 
@@ -98,7 +98,7 @@ impl ModelCalls<'_> {
     ) -> Result<Result<Reply, ModelError>, StopCause> {
         let mut recorder = TryRecorder::begin();
         let span = begin_request_span(self.run);
-        let trace = span.as_ref().and_then(Open::place);
+        let trace = span.as_ref().and_then(OpenSpan::place);
         let trace = trace.or_else(|| self.run.claim.options.trace.map(Trace::next));
         let request = Request { trace, ..request };
         let streamed = self.stream(request, ids, &mut pass, &mut recorder);

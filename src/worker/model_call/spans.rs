@@ -1,11 +1,11 @@
 //! The trace spans of requests to the model.
 
 use crate::model::{ModelError, Reply};
-use crate::spans::{Kind, Open, Value};
+use crate::spans::{Kind, OpenSpan, Value};
 use crate::worker::run::context::RunContext;
 
 /// Begins the span of a request to the model.
-pub(super) fn begin_request_span(run: &RunContext<'_>) -> Option<Open> {
+pub(super) fn begin_request_span(run: &RunContext<'_>) -> Option<OpenSpan> {
     let (services, model) = (run.services, &run.settings().model);
     let name = || format!("chat {model}");
     let spans = services.metrics.spans();
@@ -18,7 +18,7 @@ pub(super) fn begin_request_span(run: &RunContext<'_>) -> Option<Open> {
 }
 
 /// Ends the span of a request to the model that was not interrupted.
-pub(super) fn end_request_span(span: Option<Open>, ended: &Result<Reply, ModelError>) {
+pub(super) fn end_request_span(span: Option<OpenSpan>, ended: &Result<Reply, ModelError>) {
     let Some(mut span) = span else { return };
     let reply = match ended {
         Ok(reply) => reply,

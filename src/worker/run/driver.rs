@@ -26,7 +26,7 @@ use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
 use crate::model::{Head, Reply};
-use crate::spans::Open;
+use crate::spans::OpenSpan;
 use crate::store::claim::{MAX_TAKEOVERS, release};
 use crate::store::retry::in_time;
 use crate::store::step::{NewMessage, StepCommit};
@@ -56,7 +56,7 @@ pub(in crate::worker) async fn drive(
     claim: Claimed,
     signals: Signals,
     slot: &mut Slot,
-    span: Option<&mut Open>,
+    span: Option<&mut OpenSpan>,
 ) -> bool {
     let run = RunContext::new(services, claim, signals);
     let mut driver = Driver {

@@ -3,7 +3,7 @@
 use tracing::{Span, field, info_span};
 
 use crate::domain::claim::Claimed;
-use crate::spans::{Kind, Open, Spans};
+use crate::spans::{Kind, OpenSpan, Spans};
 
 /// The log span of a run. It names the trace of the request that posted the run's message.
 pub(in crate::worker) fn log_span(run: &Claimed) -> Span {
@@ -17,7 +17,7 @@ pub(in crate::worker) fn log_span(run: &Claimed) -> Span {
 }
 
 /// Begins the trace span of a run: from its claim to the end of this drive.
-pub(in crate::worker) fn begin_run_span(spans: &Spans, run: &Claimed) -> Option<Open> {
+pub(in crate::worker) fn begin_run_span(spans: &Spans, run: &Claimed) -> Option<OpenSpan> {
     let name = || "invoke_agent twostep".to_owned();
     let mut span = spans.begin(Kind::Internal, name, run.options.trace)?;
     span.set("gen_ai.operation.name", "invoke_agent");

@@ -249,7 +249,7 @@ impl<'a> PermissionGate<'a> {
     }
 
     fn is_client_tool(&self, call: &ToolCall) -> bool {
-        self.run.settings().is_clients(&self.run.claim.options, &call.name)
+        self.run.settings().is_client_tool(&self.run.claim.options, &call.name)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::domain::tool::ToolCall;
 use crate::domain::trace::Trace;
-use crate::spans::{Kind, Open, Spans};
+use crate::spans::{Kind, OpenSpan, Spans};
 use crate::tools::CallOutcome;
 use crate::worker::run::context::RunContext;
 
@@ -19,7 +19,7 @@ impl CallSpans {
         Self { spans, parent: run.claim.options.trace }
     }
 
-    pub(super) fn begin(&self, call: &ToolCall) -> Option<Open> {
+    pub(super) fn begin(&self, call: &ToolCall) -> Option<OpenSpan> {
         let tool = name_of(&call.name);
         let name = || format!("execute_tool {tool}");
         let mut span = self.spans.begin(Kind::Internal, name, self.parent)?;
@@ -40,7 +40,7 @@ fn name_of(name: &str) -> &str {
 }
 
 /// Ends the span of a tool call.
-pub(super) fn end_call(span: Option<Open>, answer: &CallOutcome) {
+pub(super) fn end_call(span: Option<OpenSpan>, answer: &CallOutcome) {
     let Some(mut span) = span else { return };
     if answer.is_error {
         span.fail(answer.error_type.map_or("tool_error", |kind| kind.as_str()));

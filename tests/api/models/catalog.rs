@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use twostep::domain::model::{Capabilities, Models};
 use twostep::domain::price::Price;
 use twostep::domain::provider::Provider;
-use twostep::model::anthropic::{Client, ClientConfig, NoModels};
+use twostep::model::anthropic::{Client, ClientConfig, ModelListError};
 use twostep::service::ModelRules;
 
 use crate::support::{Setup, TestApp, problem, replies, says};
@@ -157,8 +157,8 @@ async fn a_list_of_models_is_read_page_by_page() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_list_of_models_and_an_unreadable_one_are_different_errors() {
     let client = client_of(Router::new()).await;
-    assert!(matches!(client.models().await, Err(NoModels::Status(404))));
+    assert!(matches!(client.models().await, Err(ModelListError::Status(404))));
     let odd = Router::new().route("/v1/models", get(async || "models? which models?"));
     let client = client_of(odd).await;
-    assert!(matches!(client.models().await, Err(NoModels::Unreadable(_))));
+    assert!(matches!(client.models().await, Err(ModelListError::Unreadable(_))));
 }

@@ -89,11 +89,12 @@ fn helper(command: &mut Command) -> Result<File, String> {
     let is_gone = fs::read_link(OURSELVES).is_ok_and(|path| !path.exists());
     if is_gone {
         // The file has no path any more, only its content.
-        let number = give(&ourselves)?.to_string();
+        let number = inheritable_fd(&ourselves)?.to_string();
         command.args(["--perms", "0555", "--ro-bind-data", &number, HELPER]);
         return Ok(ourselves);
     }
-    let path = give(&ourselves).map(|number| PathBuf::from(format!("/proc/self/fd/{number}")))?;
+    let path = inheritable_fd(&ourselves)
+        .map(|number| PathBuf::from(format!("/proc/self/fd/{number}")))?;
     command.arg("--ro-bind").arg(path).arg(HELPER);
     Ok(ourselves)
 }
@@ -106,13 +107,13 @@ fn file_with_text(command: &mut Command, path: &str, text: &str) -> Result<File,
     file.write_all(text.as_bytes())
         .and_then(|()| file.seek(SeekFrom::Start(0)))
         .map_err(could_not("no memory for a file"))?;
-    let number = give(&file)?.to_string();
+    let number = inheritable_fd(&file)?.to_string();
     command.args(["--perms", "0444", "--ro-bind-data", &number, path]);
     Ok(file)
 }
 
 /// Lets the next program inherit a file.
-fn give(file: &File) -> Result<i32, String> {
+fn inheritable_fd(file: &File) -> Result<i32, String> {
     fcntl_setfd(file, FdFlags::empty())
         .map_err(|error| format!("a file cannot be inherited: {error}"))?;
     Ok(file.as_raw_fd())

@@ -21,10 +21,10 @@ const PLACES: [(&str, &[Limit]); 3] = [
 
 /// The control groups of this process and its descendants.
 pub(super) struct Group {
-    made: Vec<Made>,
+    created: Vec<CreatedGroup>,
 }
 
-struct Made {
+struct CreatedGroup {
     folder: PathBuf,
     /// The root of the hierarchy. This process moves there before it ends, because a group with
     /// processes cannot be removed.
@@ -38,37 +38,37 @@ impl Group {
         // A killed keeper leaves its group, and its process id can be reused.
         let name = format!("twostep-{}-{:08x}", getpid().as_raw_nonzero(), fastrand::u32(..));
         let places = if geteuid().is_root() { &PLACES[..] } else { &[] };
-        let made = places
+        let created = places
             .iter()
-            .filter_map(|(place, limits)| Made::new(Path::new(place), &name, limits).ok());
-        Self { made: made.collect() }
+            .filter_map(|(place, limits)| CreatedGroup::new(Path::new(place), &name, limits).ok());
+        Self { created: created.collect() }
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        for made in &self.made {
+        for created in &self.created {
             // A remaining group limits no process.
-            let _ = made.leave();
+            let _ = created.leave();
         }
     }
 }
 
-impl Made {
+impl CreatedGroup {
     fn new(place: &Path, name: &str, limits: &[Limit]) -> io::Result<Self> {
-        let made = Self { top: place.to_owned(), folder: place.join(name) };
-        fs::create_dir(&made.folder)?;
+        let created = Self { top: place.to_owned(), folder: place.join(name) };
+        fs::create_dir(&created.folder)?;
         // Version 2 has its limits only where they are enabled. With version 1 alone, this folder
         // can be an ordinary one, in which no such file appears.
         let limited = limits
             .iter()
-            .try_for_each(|(file, most)| set(&made.folder.join(file), &most.to_string()))
-            .and_then(|()| enter(&made.folder));
+            .try_for_each(|(file, most)| set(&created.folder.join(file), &most.to_string()))
+            .and_then(|()| enter(&created.folder));
         if let Err(error) = limited {
-            fs::remove_dir(&made.folder)?;
+            fs::remove_dir(&created.folder)?;
             return Err(error);
         }
-        Ok(made)
+        Ok(created)
     }
 
     fn leave(&self) -> io::Result<()> {
@@ -88,6 +88,6 @@ fn set(file: &Path, value: &str) -> io::Result<()> {
 
 /// True if a group that limits processes can be created.
 pub(crate) fn can_limit() -> bool {
-    let limits_tasks = |made: &Made| made.folder.join("pids.max").exists();
-    Group::join().made.iter().any(limits_tasks)
+    let limits_tasks = |created: &CreatedGroup| created.folder.join("pids.max").exists();
+    Group::join().created.iter().any(limits_tasks)
 }

@@ -52,7 +52,9 @@ fn unreadable(script: &Script, fields: &Map<String, Value>) -> Result<(), Refusa
         let parts = message["content"].as_array();
         for (nth, part) in parts.into_iter().flatten().enumerate() {
             let refused = script.unreadable.iter().find(|refused| {
-                refused.kind == "image" && part["type"] == "image_url" && refused.is_said_of(part)
+                refused.kind == "image"
+                    && part["type"] == "image_url"
+                    && refused.contains_text(part)
             });
             if let Some(refused) = refused {
                 let param = format!("messages.[{at}].content.[{nth}].image_url");

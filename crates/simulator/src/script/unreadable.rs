@@ -62,11 +62,11 @@ impl Unreadable {
     }
 
     fn is(&self, block: &Value) -> bool {
-        block.get("type").is_some_and(|kind| *kind == self.kind) && self.is_said_of(block)
+        block.get("type").is_some_and(|kind| *kind == self.kind) && self.contains_text(block)
     }
 
     /// True if a block, in either protocol, contains the substring.
-    pub(crate) fn is_said_of(&self, block: &Value) -> bool {
+    pub(crate) fn contains_text(&self, block: &Value) -> bool {
         block.to_string().contains(&self.contains)
     }
 }

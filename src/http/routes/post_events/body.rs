@@ -14,7 +14,7 @@ use crate::service::Error;
 use crate::service::answers::{ApprovalDecision, Remember, ToolResultInput, parse_results};
 use crate::service::client_events::EventStep;
 use crate::service::client_tool::ClientTool;
-use crate::service::content::{ContentInput, GivenContent};
+use crate::service::content::{ContentInput, InputContent};
 use crate::service::json::{object, objects, parse};
 use crate::service::messages::{MessageInput, NewMessage};
 
@@ -49,7 +49,7 @@ struct PostedMessage {
     #[serde(rename = "type")]
     _type: String,
     /// A text, or blocks.
-    #[schema(value_type = GivenContent)]
+    #[schema(value_type = InputContent)]
     content: ContentInput,
     /// The client's own id of the message.
     #[schema(pattern = "^[A-Za-z0-9_.-]{1,128}$")]
@@ -114,7 +114,7 @@ struct PostedResult {
     /// The model's own id of the call.
     custom_tool_use_id: String,
     /// A text, or blocks.
-    #[schema(value_type = Option<GivenContent>)]
+    #[schema(value_type = Option<InputContent>)]
     content: Option<Box<RawValue>>,
     /// True if the call failed.
     #[serde(default)]

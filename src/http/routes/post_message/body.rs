@@ -8,7 +8,7 @@ use crate::domain::run_options::OnBusy;
 use crate::domain::string_enum::optional_string_enum;
 use crate::domain::tool::ToolChoice;
 use crate::service::client_tool::ClientTool;
-use crate::service::content::{ContentInput, GivenContent};
+use crate::service::content::{ContentInput, InputContent};
 use crate::service::json::{object, objects};
 use crate::service::messages::MessageInput;
 
@@ -17,7 +17,7 @@ use crate::service::messages::MessageInput;
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct CreateMessage {
     /// A text, or blocks: at least one, with at most 100 images and 4 MiB of text.
-    #[schema(value_type = GivenContent)]
+    #[schema(value_type = InputContent)]
     content: ContentInput,
     /// The client's own id of the message, 1 to 128 of letters, digits, `_`, `.` and `-`. A second
     /// request with the same id and content returns the same run.

@@ -13,7 +13,7 @@ use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::accept::Form;
+use crate::http::extract::accept::ResponseFormat;
 use crate::http::extract::conditions::expected;
 use crate::http::extract::headers::{idempotency_key, wait_seconds};
 use crate::http::extract::large_body::LargeJsonBody;
@@ -22,7 +22,7 @@ use crate::http::resources::RunResource;
 use crate::http::server::deadline::in_time;
 use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
-use crate::http::stream::form::StreamForm;
+use crate::http::stream::format::StreamFormat;
 use crate::service::Error;
 use crate::service::messages::{MessageInput, PostMessage, post_message};
 use crate::service::offload::offload;
@@ -99,10 +99,10 @@ pub(in crate::http) async fn create_message(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let LargeJsonBody(body, body_permits) = body;
-    let form = if body.stream {
-        Form::Stream(StreamForm::of(&headers).unwrap_or_default())
+    let format = if body.stream {
+        ResponseFormat::Stream(StreamFormat::of(&headers).unwrap_or_default())
     } else {
-        Form::of(&headers)?
+        ResponseFormat::of(&headers)?
     };
     let message =
         offload(body_permits.bytes(), move || MessageInput::from(body).validate()).await??;
@@ -111,10 +111,10 @@ pub(in crate::http) async fn create_message(
         return Err(Error::Draining.into());
     }
     // Before the message is accepted: a request that gets no stream must not have started a run.
-    let delivery = match (form, wait_seconds(&headers)) {
-        (Form::Stream(form), _) => Delivery::Stream(form, api.stream_permit(caller)?),
-        (Form::Json, Some(seconds)) => Delivery::Wait(seconds, api.wait_permit(caller)?),
-        (Form::Json, None) => Delivery::Respond,
+    let delivery = match (format, wait_seconds(&headers)) {
+        (ResponseFormat::Stream(format), _) => Delivery::Stream(format, api.stream_permit(caller)?),
+        (ResponseFormat::Json, Some(seconds)) => Delivery::Wait(seconds, api.wait_permit(caller)?),
+        (ResponseFormat::Json, None) => Delivery::Respond,
     };
     // Before the message is accepted: the stream must have the first events of the run.
     let subscription = api.service.bus.subscribe(session_id);
@@ -134,7 +134,9 @@ pub(in crate::http) async fn create_message(
     faults::point(Point::BeforeReply).await;
     let answer = PostResponse { api: &api, tenant: caller.tenant, headers: &headers };
     match delivery {
-        Delivery::Stream(form, permit) => answer.stream(&posted, subscription, form, permit).await,
+        Delivery::Stream(format, permit) => {
+            answer.stream(&posted, subscription, format, permit).await
+        }
         Delivery::Wait(seconds, _permit) => answer.wait(posted, subscription, seconds).await,
         Delivery::Respond => Ok(accepted(posted)),
     }
@@ -143,7 +145,7 @@ pub(in crate::http) async fn create_message(
 /// The way in which the client receives the run.
 enum Delivery {
     /// As a stream of events.
-    Stream(StreamForm, StreamPermit),
+    Stream(StreamFormat, StreamPermit),
     /// As JSON, after at most this many seconds.
     Wait(u64, StreamPermit),
     /// As JSON, at once.

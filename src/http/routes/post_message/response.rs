@@ -19,7 +19,7 @@ use crate::http::server::detached::disconnected;
 use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
 use crate::http::stream::event_types::EventTypes;
-use crate::http::stream::form::StreamForm;
+use crate::http::stream::format::StreamFormat;
 use crate::http::stream::sse::{StreamPhase, StreamRequest, respond};
 use crate::service::Error;
 use crate::service::lookup::{check_reached, find_run, has_ended};
@@ -42,7 +42,7 @@ impl PostResponse<'_> {
         &self,
         posted: &PostedRun,
         subscription: Subscription,
-        form: StreamForm,
+        format: StreamFormat,
         permit: StreamPermit,
     ) -> Result<Response, ApiError> {
         let run = &posted.run;
@@ -55,7 +55,7 @@ impl PostResponse<'_> {
             deltas: true,
             types: EventTypes::default(),
             first_phase,
-            form,
+            format,
         };
         let mut response = respond(self.api, request, subscription, permit);
         let path = run_path(run.session_id, run.id);

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocking;
-use super::changing::Current;
+use super::current_file::CurrentFile;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::workspace::hash;
 use crate::tools::{ErrorStyle, FileChange, ToolContext, ToolError, TypedTool};
@@ -78,14 +78,14 @@ impl TypedTool for NotebookEdit {
                 format!("{path} is not a notebook: its name does not end with .ipynb; use Edit");
             return Err(ToolError::Invalid(text));
         }
-        let current = Current::find_read(context, path).await?;
+        let current = CurrentFile::find_read(context, path).await?;
         if current.before.is_none() {
             return Err(ToolError::Failed(format!("{path}: there is no such file or folder")));
         }
         current.check_exact(path)?;
         let call = context.tool_use_id.clone();
         blocking(move || {
-            let Current { path, before, file } = current;
+            let CurrentFile { path, before, file } = current;
             let (text, result) = edited(&file.text, &input, &call)?;
             Ok(FileChange { path, before, content: file.bytes_of(&text), result })
         })

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use reqwest::Url;
 
 use super::blocking;
-use crate::outbound::{AllowedHosts, BadBody, MAX_PAGE, NoPage, Outbound, PAGE_TIMEOUT, Page};
+use crate::outbound::{AllowedHosts, BadBody, MAX_PAGE, Outbound, PAGE_TIMEOUT, Page, PageError};
 use crate::tools::{ToolError, pdf};
 use cache::Cache;
 
@@ -82,22 +82,22 @@ impl Web {
 
 /// Maps errors to tool errors. A host in a private network fails as a host that does not exist, so
 /// that the error reveals nothing about the network.
-fn failed(error: &NoPage) -> ToolError {
+fn failed(error: &PageError) -> ToolError {
     match error {
-        NoPage::Refused(_)
-        | NoPage::Port
-        | NoPage::Redirects
-        | NoPage::Location
-        | NoPage::Unreachable(_)
-        | NoPage::Body(BadBody::Broken(_)) => ToolError::Network(error_text("fetch failed")),
-        NoPage::Slow => {
+        PageError::Refused(_)
+        | PageError::Port
+        | PageError::Redirects
+        | PageError::Location
+        | PageError::Unreachable(_)
+        | PageError::Body(BadBody::Broken(_)) => ToolError::Network(error_text("fetch failed")),
+        PageError::Slow => {
             let seconds = PAGE_TIMEOUT.as_secs();
             ToolError::Timeout(error_text(&format!("the page was not received within {seconds} s")))
         }
-        NoPage::Status(status) => {
+        PageError::Status(status) => {
             ToolError::Failed(error_text(&format!("the page answered with status {status}")))
         }
-        NoPage::Body(error @ (BadBody::Large(_) | BadBody::Compressed)) => {
+        PageError::Body(error @ (BadBody::Large(_) | BadBody::Compressed)) => {
             ToolError::Failed(error_text(&error.to_string()))
         }
     }

@@ -22,7 +22,7 @@ enum Kind {
 /// The error for a page that is not text, with its media type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("its type is {0}, and only HTML, text, JSON, XML and PDF are read")]
-pub(super) struct NoText(String);
+pub(super) struct UnreadablePage(String);
 
 /// Returns whether a page is a PDF, by its media type, or by its first bytes if the type is not
 /// specific.
@@ -43,10 +43,14 @@ fn name(content_type: Option<&str>) -> Option<String> {
 }
 
 /// Returns the text of a page: HTML as Markdown with its title, other text unchanged.
-pub(super) fn text(content_type: Option<&str>, body: &[u8], url: &Url) -> Result<String, NoText> {
+pub(super) fn text(
+    content_type: Option<&str>,
+    body: &[u8],
+    url: &Url,
+) -> Result<String, UnreadablePage> {
     let kind = match name(content_type) {
-        Some(name) if !name.is_empty() => kind(&name).ok_or_else(|| NoText(shown(&name)))?,
-        Some(_) | None => guessed(body).ok_or_else(|| NoText("unknown".to_owned()))?,
+        Some(name) if !name.is_empty() => kind(&name).ok_or_else(|| UnreadablePage(shown(&name)))?,
+        Some(_) | None => guessed(body).ok_or_else(|| UnreadablePage("unknown".to_owned()))?,
     };
     let text = decoded(content_type, body, kind);
     if kind == Kind::Text {

@@ -16,7 +16,7 @@ pub(in crate::tools) const CHANGED: &str =
 
 /// The current state of a file to change.
 #[derive(Debug)]
-pub(in crate::tools) struct Current {
+pub(in crate::tools) struct CurrentFile {
     /// The normalized path, relative to the workspace.
     pub(in crate::tools) path: String,
     /// The SHA-256 of the file. `None` if the file does not exist.
@@ -25,7 +25,7 @@ pub(in crate::tools) struct Current {
     pub(in crate::tools) file: TextFile,
 }
 
-impl Current {
+impl CurrentFile {
     /// Reads a file. The file may not exist yet.
     pub(in crate::tools) async fn find(
         context: &ToolContext,

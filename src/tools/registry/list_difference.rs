@@ -64,7 +64,7 @@ impl Registry {
     /// the session has no tools.
     pub fn differences(&self, settings: &Settings) -> Vec<ServerDifference> {
         let lists = self.served.lists.read().unwrap_or_else(PoisonError::into_inner);
-        let frozen: Vec<Definition> = serde_json::from_str::<Vec<Value>>(settings.tools.get())
+        let pinned: Vec<Definition> = serde_json::from_str::<Vec<Value>>(settings.tools.get())
             .unwrap_or_default()
             .into_iter()
             .filter_map(|definition| serde_json::from_value(definition).ok())
@@ -74,7 +74,7 @@ impl Registry {
         let differing = listed.filter_map(|(server, list)| {
             let prefix = prefix(server);
             let of_server: Vec<&Definition> =
-                frozen.iter().filter(|tool| tool.name.starts_with(&prefix)).collect();
+                pinned.iter().filter(|tool| tool.name.starts_with(&prefix)).collect();
             if of_server.is_empty() {
                 return None;
             }
@@ -86,7 +86,7 @@ impl Registry {
 
 fn difference(
     server: &str,
-    frozen: &[&Definition],
+    pinned: &[&Definition],
     list: &List,
     offered: &[String],
 ) -> ServerDifference {
@@ -96,7 +96,7 @@ fn difference(
         ..ListChanges::default()
     };
     let mut hash = Sha256::new();
-    for tool in frozen {
+    for tool in pinned {
         let Some(entry) = list.entry(&tool.name) else {
             changes.removed.push(tool.name.clone());
             continue;

@@ -14,7 +14,7 @@ const DATA: &[u8] = b"\ndata: ";
 
 /// The format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::http) enum StreamForm {
+pub(in crate::http) enum StreamFormat {
     /// Server-sent events.
     #[default]
     EventStream,
@@ -24,7 +24,7 @@ pub(in crate::http) enum StreamForm {
     NdJson,
 }
 
-impl StreamForm {
+impl StreamFormat {
     /// All formats, the default first.
     pub(in crate::http) const ALL: [Self; 3] = [Self::EventStream, Self::JsonLines, Self::NdJson];
 
@@ -82,7 +82,7 @@ const SPACE: Bytes = Bytes::from_static(b" ");
 /// Reports whether a response is a stream of any format.
 pub(in crate::http) fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    StreamForm::ALL.iter().any(|form| kind == Some(form.media_type().as_bytes()))
+    StreamFormat::ALL.iter().any(|format| kind == Some(format.media_type().as_bytes()))
 }
 
 #[cfg(test)]
@@ -93,8 +93,8 @@ mod tests {
     fn a_line_is_the_data_of_a_frame() {
         let frame = Bytes::from_static(b"id: 7\nevent: a\ndata: {\"b\":\"\\ndata: \"}\n\n");
         let line: &[u8] = b"{\"b\":\"\\ndata: \"}\n";
-        assert_eq!(StreamForm::EventStream.frame(frame.clone()), frame);
-        assert_eq!(StreamForm::JsonLines.frame(frame.clone()), line);
-        assert_eq!(StreamForm::NdJson.frame(frame), line);
+        assert_eq!(StreamFormat::EventStream.frame(frame.clone()), frame);
+        assert_eq!(StreamFormat::JsonLines.frame(frame.clone()), line);
+        assert_eq!(StreamFormat::NdJson.frame(frame), line);
     }
 }
