@@ -54,7 +54,7 @@ const REQUESTS_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Application {
     listening: Option<Listening>,
     /// Where the figures are told, if they have an address of their own.
-    figures: Option<Listening>,
+    metrics_listener: Option<Listening>,
     worker: Option<Arc<Worker>>,
     sender: Option<Sender>,
     bus: Arc<Bus>,
@@ -112,12 +112,12 @@ impl Application {
             database: DatabaseProbe::default(),
             tool_servers: Arc::clone(&tool_servers),
         };
-        let figures = Listening::for_figures(config.metrics, &health).await?;
+        let metrics_listener = Listening::for_metrics(config.metrics, &health).await?;
         let shared = Shared::new(&pools, &bus, tools, permissions, &config.workspaces);
         let listening = Listening::open(config.listen, health, shared).await?;
         Ok(Self {
             listening,
-            figures,
+            metrics_listener,
             worker,
             sender,
             bus,
@@ -137,8 +137,8 @@ impl Application {
     }
 
     /// The address of the figures, if they have one of their own.
-    pub fn figures_address(&self) -> Option<SocketAddr> {
-        self.figures.as_ref().map(Listening::address)
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_listener.as_ref().map(Listening::address)
     }
 
     /// The private database server, if the service runs one.
@@ -171,7 +171,7 @@ impl Application {
         let start = |listening: Listening| listening.start(&tasks, &self.draining);
         let (server, posts) = self.listening.map(start).unzip();
         let posts = posts.unwrap_or_default();
-        let figures = self.figures.map(|figures| start(figures).0);
+        let metrics_listener = self.metrics_listener.map(|listener| start(listener).0);
 
         shutdown.cancelled().await;
         tracing::info!("stopping");
@@ -179,7 +179,11 @@ impl Application {
         tokio::join!(
             wait_for_task(worker, RUNS_TIMEOUT, "not all runs ended in time"),
             wait_for_task(server, REQUESTS_TIMEOUT, "not all requests ended in time"),
-            wait_for_task(figures, REQUESTS_TIMEOUT, "not all requests for figures ended in time"),
+            wait_for_task(
+                metrics_listener,
+                REQUESTS_TIMEOUT,
+                "not all requests for figures ended in time"
+            ),
             wait_for_task(sender, SENDER_TIMEOUT, "not all that webhooks were told is noted"),
         );
         self.tool_servers.stop().await;

@@ -107,7 +107,7 @@ impl AgentLoop {
         match (message.role, &message.stop_reason) {
             (Role::User, _) => self.ask(),
             (Role::Assistant, stop) => {
-                self.spend(message.usage);
+                self.add_usage(message.usage);
                 let unknown = ModelStop::Other(String::new());
                 let stop = stop.as_ref().unwrap_or(&unknown);
                 self.step = self.after_reply(message, stop)?;
@@ -140,7 +140,7 @@ impl AgentLoop {
     }
 
     /// Counts a request whose reply is not stored as a message, because it is requested again.
-    pub fn spend(&mut self, usage: Usage) {
+    pub fn add_usage(&mut self, usage: Usage) {
         self.spent += usage;
         if let Some((_, price)) = self.bounds.cost {
             self.cost = self.cost.saturating_add(price.cost(&usage));
@@ -149,7 +149,7 @@ impl AgentLoop {
 
     /// Counts sampling requests of tools, which no message shows.
     pub fn add_sampling_usage(&mut self, usage: Usage) {
-        self.spend(usage);
+        self.add_usage(usage);
         if matches!(self.step, Step::CallModel { .. }) {
             self.ask();
         }
@@ -173,7 +173,7 @@ impl AgentLoop {
     /// True if another request may follow one with this usage.
     pub fn allows_request_after(&self, usage: Usage) -> bool {
         let mut then = self.clone();
-        then.spend(usage);
+        then.add_usage(usage);
         !self.is_final() && then.bounds.limit_of(&then.spent, then.cost).is_none()
     }
 

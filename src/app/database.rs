@@ -6,7 +6,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgPool};
 
 use crate::config::{Database, Listen};
-use crate::store::api_keys::is_any_good;
+use crate::store::api_keys::has_valid_key;
 use crate::store::connections::{Connections, TenantConnections};
 use crate::store::{self, PoolRole, grants, roles};
 use private_postgres::PrivatePostgres;
@@ -122,7 +122,7 @@ async fn check_keys(listen: &Listen, pool: &Connections) -> anyhow::Result<()> {
         Listen::Api(serve) if serve.http.needs_keys && serve.http.tokens.is_none() => serve.bind,
         Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => return Ok(()),
     };
-    if pool.with(async |conn| is_any_good(conn).await).await? {
+    if pool.with(async |conn| has_valid_key(conn).await).await? {
         return Ok(());
     }
     if !bind.ip().is_loopback() {

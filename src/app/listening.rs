@@ -105,7 +105,7 @@ impl Listening {
     }
 
     /// Binds the address that is for the figures alone, if there is to be one.
-    pub(super) async fn for_figures(
+    pub(super) async fn for_metrics(
         bind: Option<SocketAddr>,
         health: &Health,
     ) -> anyhow::Result<Option<Self>> {

@@ -88,7 +88,7 @@ async fn serve(bus: &Bus, pool: &PgPool, is_up: &mut bool) -> Result<(), LinkErr
                 let received = received?.ok_or(LinkError::Lost)?;
                 link.has_own_echo |= bus.handle_payload(received.payload());
             }
-            _ = hello.tick() => link.greet()?,
+            _ = hello.tick() => link.send_hello()?,
             () = link.is_due() => link.flush().await?,
         }
     }
@@ -131,7 +131,7 @@ impl<'a> Link<'a> {
         in_time(notify(&mut self.conn, &payloads)).await
     }
 
-    fn greet(&mut self) -> Result<(), LinkError> {
+    fn send_hello(&mut self) -> Result<(), LinkError> {
         if !std::mem::take(&mut self.has_own_echo) {
             return Err(LinkError::NoEcho);
         }

@@ -104,7 +104,7 @@ fn print_greeting(app: &Application, summary: &Summary) {
         ("open: no key required", "")
     };
     let metrics = app
-        .figures_address()
+        .metrics_address()
         .map(|address| format!("  metrics    http://{}/metrics", reachable(address)));
     let mut lines = vec![
         format!("twostep {} is ready", env!("CARGO_PKG_VERSION")),

@@ -140,7 +140,7 @@ pub async fn update_last_used(conn: &mut PgConnection, id: KeyId) -> Result<(), 
 }
 
 /// Returns whether any valid key exists.
-pub async fn is_any_good(conn: &mut PgConnection) -> Result<bool, StoreError> {
+pub async fn has_valid_key(conn: &mut PgConnection) -> Result<bool, StoreError> {
     let is_any = sqlx::query_scalar!(
         r#"SELECT EXISTS (
                SELECT FROM api_keys

@@ -164,7 +164,10 @@ pub async fn last_relayed(
 }
 
 /// Returns the usage of the sub-agents of a run whose calls have ended.
-pub async fn used_by_ended(conn: &mut PgConnection, run_id: RunId) -> Result<Spending, StoreError> {
+pub async fn usage_of_ended(
+    conn: &mut PgConnection,
+    run_id: RunId,
+) -> Result<Spending, StoreError> {
     let row = query_with_usage!(
         _,
         r#"SELECT coalesce(sum(r.model_requests), 0)::bigint AS "requests!", "#

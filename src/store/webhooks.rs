@@ -64,7 +64,7 @@ impl TryFrom<Row> for Webhook {
     }
 }
 
-fn words(events: &[WebhookEvent]) -> Vec<String> {
+fn event_names(events: &[WebhookEvent]) -> Vec<String> {
     events.iter().map(|event| event.as_str().to_owned()).collect()
 }
 
@@ -83,7 +83,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewWebhook<'_>) -> Result<boo
         new.tenant_id.as_uuid(),
         new.url,
         new.description,
-        &words(new.events),
+        &event_names(new.events),
         new.secret.as_bytes(),
         MAX_WEBHOOKS,
     )
@@ -145,7 +145,7 @@ pub async fn update(
     id: WebhookId,
     changes: &Changes<'_>,
 ) -> Result<Option<Webhook>, StoreError> {
-    let events = changes.events.map(words);
+    let events = changes.events.map(event_names);
     sqlx::query_as!(
         Row,
         r#"UPDATE webhooks

@@ -29,6 +29,6 @@ pub fn init(args: &LogArgs, secrets: &Secrets) -> anyhow::Result<()> {
         Form::Json => builder.json().flatten_event(true).finish().try_init(),
     }
     .context("the logger has already been started")?;
-    panics::log_them();
+    panics::install_hook();
     Ok(())
 }

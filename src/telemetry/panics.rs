@@ -4,7 +4,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::{PanicHookInfo, set_hook};
 
 /// Logs panics from now on instead of printing them.
-pub(super) fn log_them() {
+pub(super) fn install_hook() {
     set_hook(Box::new(log));
 }
 

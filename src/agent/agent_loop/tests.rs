@@ -152,13 +152,16 @@ fn sampling_usage_counts_equally_before_and_after_a_takeover() {
     let bounds = Bounds { tokens: Some(100), ..bounds(10) };
     let asked = Usage { output_tokens: 90, ..Usage::default() };
     let history = [user(), assistant("tool_use", 1), user()];
-    let mut lived = AgentLoop::resume(&history[..2], bounds).unwrap();
-    lived.add_sampling_usage(asked);
-    assert!(matches!(lived.step(), Step::CallTools(_)), "the calls of a round are answered");
-    lived.push(&history[2]).unwrap();
+    let mut uninterrupted = AgentLoop::resume(&history[..2], bounds).unwrap();
+    uninterrupted.add_sampling_usage(asked);
+    assert!(
+        matches!(uninterrupted.step(), Step::CallTools(_)),
+        "the calls of a round are answered"
+    );
+    uninterrupted.push(&history[2]).unwrap();
     let mut taken_over = AgentLoop::resume(&history, bounds).unwrap();
     assert_eq!(*taken_over.step(), Step::CallModel { is_first: false });
     taken_over.add_sampling_usage(asked);
-    assert_eq!(taken_over.step(), lived.step());
-    assert_eq!(*lived.step(), Step::Exhausted(LimitKind::Tokens));
+    assert_eq!(taken_over.step(), uninterrupted.step());
+    assert_eq!(*uninterrupted.step(), Step::Exhausted(LimitKind::Tokens));
 }

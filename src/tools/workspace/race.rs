@@ -23,12 +23,12 @@ const CANARY: &[u8] = b"canary";
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A folder `door` and a link that leads out of the workspace, which are exchanged all the time.
-struct Doors {
+struct SwappedFolders {
     outer: TempDir,
     workspace: Workspace,
 }
 
-fn doors() -> Doors {
+fn swapped_folders() -> SwappedFolders {
     let outer = TempDir::new().unwrap();
     let root = outer.path().join("work");
     for folder in [root.join("door"), outer.path().join("outside")] {
@@ -37,7 +37,7 @@ fn doors() -> Doors {
     fs::write(root.join("door/file"), "hello").unwrap();
     fs::write(outer.path().join("outside/file"), CANARY).unwrap();
     symlink("../outside", root.join("link")).unwrap();
-    Doors { workspace: Workspace::new(root), outer }
+    SwappedFolders { workspace: Workspace::new(root), outer }
 }
 
 /// Ends the thread that exchanges folder and link, also when the test fails.
@@ -49,9 +49,9 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-impl Doors {
+impl SwappedFolders {
     /// Runs `work` while another thread exchanges folder and link.
-    fn while_swinging<T>(&self, work: impl FnOnce() -> T) -> T {
+    fn while_swapping<T>(&self, work: impl FnOnce() -> T) -> T {
         let (door, link) = (self.workspace.root().join("door"), self.workspace.root().join("link"));
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -78,17 +78,17 @@ fn repeat(times: usize, mut access: impl FnMut() -> bool) {
 }
 
 /// Resolves a path, and then opens it.
-fn naive(root: &Path) -> Option<Vec<u8>> {
+fn read_after_check(root: &Path) -> Option<Vec<u8>> {
     let path = root.join("door/file").canonicalize().ok()?;
     if path.starts_with(root) { fs::read(root.join("door/file")).ok() } else { None }
 }
 
 #[test]
 fn no_read_leaves_the_workspace() {
-    let doors = doors();
-    doors.while_swinging(|| {
+    let swapped_folders = swapped_folders();
+    swapped_folders.while_swapping(|| {
         repeat(READS, || {
-            let read = doors.workspace.read("door/file");
+            let read = swapped_folders.workspace.read("door/file");
             assert!(
                 read.as_ref().ok().is_none_or(|bytes| bytes != CANARY),
                 "a read left the folder"
@@ -100,12 +100,12 @@ fn no_read_leaves_the_workspace() {
 
 #[test]
 fn resolving_a_path_before_opening_it_leaves_the_workspace() {
-    let doors = doors();
-    let root = doors.workspace.root().canonicalize().unwrap();
+    let swapped_folders = swapped_folders();
+    let root = swapped_folders.workspace.root().canonicalize().unwrap();
     let since = Instant::now();
-    let is_out = doors.while_swinging(|| {
+    let is_out = swapped_folders.while_swapping(|| {
         while since.elapsed() < PATIENCE {
-            if naive(&root).is_some_and(|bytes| bytes == CANARY) {
+            if read_after_check(&root).is_some_and(|bytes| bytes == CANARY) {
                 return true;
             }
         }
@@ -116,12 +116,15 @@ fn resolving_a_path_before_opening_it_leaves_the_workspace() {
 
 #[test]
 fn no_write_leaves_the_workspace() {
-    let doors = doors();
+    let swapped_folders = swapped_folders();
     let draft =
         Draft::new(Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() }, "toolu_1");
-    doors.while_swinging(|| {
-        repeat(WRITES, || doors.workspace.write("door/new", b"new", &draft, || true).is_ok());
+    swapped_folders.while_swapping(|| {
+        repeat(WRITES, || {
+            swapped_folders.workspace.write("door/new", b"new", &draft, || true).is_ok()
+        });
     });
-    let outside: Vec<_> = fs::read_dir(doors.outer.path().join("outside")).unwrap().collect();
+    let outside: Vec<_> =
+        fs::read_dir(swapped_folders.outer.path().join("outside")).unwrap().collect();
     assert_eq!(outside.len(), 1);
 }

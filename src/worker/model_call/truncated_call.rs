@@ -78,7 +78,7 @@ impl ModelCalls<'_> {
     ) -> Result<(), StopCause> {
         let end = RequestEnd { duration_ms: millis_since(started), ..RequestEnd::of(&reply) };
         let mut events = Vec::from_iter(self.end_event(&end));
-        state.progress.agent.spend(reply.usage);
+        state.progress.agent.add_usage(reply.usage);
         let request = self.record_reply(&mut state.progress, &reply);
         self.announce(&mut state.progress, &mut events);
         let (usage, request) = (Some(reply.usage), request.as_ref());

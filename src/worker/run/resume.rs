@@ -10,7 +10,7 @@ use crate::domain::message::Message;
 use crate::domain::usage::{Spending, Usage};
 use crate::store::messages::list_of_run;
 use crate::store::retry::{Retry, in_time};
-use crate::store::sub_agents::used_by_ended;
+use crate::store::sub_agents::usage_of_ended;
 use crate::store::usage::{of_run, used_by_tools};
 use crate::worker::transcript::Transcript;
 
@@ -70,7 +70,7 @@ async fn load(
             messages: messages.into_iter().map(|stored| stored.message).collect(),
             spent: of_run(conn, run_id).await?,
             by_tools: used_by_tools(conn, session_id, run_id).await?,
-            by_sub_agents: used_by_ended(conn, run_id).await?,
+            by_sub_agents: usage_of_ended(conn, run_id).await?,
         })
     };
     run.services.pool.with(work).await

@@ -106,7 +106,7 @@ async fn serve(
         }
         Some(ended) => {
             let reply = ended?;
-            state.progress.agent.spend(reply.usage);
+            state.progress.agent.add_usage(reply.usage);
             let record = model.record_reply(&mut state.progress, &reply);
             Sampled { record, answer: Some(answer_text(&reply)), reply: Some(reply) }
         }

@@ -18,7 +18,7 @@ const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 
 /// Drops privileges and replaces this process by the shell. Returns only on failure, with the
 /// reason.
-pub(super) fn become_shell(parameters: &Parameters, command: &str) -> String {
+pub(super) fn exec_shell(parameters: &Parameters, command: &str) -> String {
     match prepare(parameters) {
         Ok(()) => {
             let error = shell(parameters, command).exec();

@@ -24,7 +24,7 @@ pub(super) fn set(level: Level) -> Result<(), String> {
         // A new user namespace counts from zero.
         Level::Full => TASKS,
         // Without one the kernel counts all tasks of the user.
-        Level::Basic => TASKS + tasks_of_ours(),
+        Level::Basic => TASKS + own_task_count(),
     };
     for (resource, most) in [
         (Resource::Nproc, tasks),
@@ -44,7 +44,7 @@ pub(super) fn set(level: Level) -> Result<(), String> {
 }
 
 /// Returns the number of processes and threads of this user.
-fn tasks_of_ours() -> u64 {
+fn own_task_count() -> u64 {
     let uid = getuid().as_raw();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ours = processes.filter(|entry| entry.metadata().is_ok_and(|data| data.uid() == uid));

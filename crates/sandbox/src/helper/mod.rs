@@ -108,7 +108,7 @@ pub fn enter(stage: Stage, parameters: &str, command: &str) -> Result<ExitCode, 
         serde_json::from_str(parameters).map_err(|error| error.to_string())?;
     match stage {
         Stage::Keeper => keeper::keep(parameters, command),
-        Stage::Inside => Err(inside::become_shell(&parameters, command)),
+        Stage::Inside => Err(inside::exec_shell(&parameters, command)),
     }
 }
 
