@@ -49,7 +49,7 @@ fn is_one_of(block: &RawValue, kinds: &[&str]) -> bool {
     serde_json::from_str::<Tag<'_>>(block.get()).is_ok_and(|tag| kinds.contains(&tag.kind.as_ref()))
 }
 
-/// The JSON of the block at this place of a message, if a text can replace it.
+/// The JSON of the block at this position of a message, if a text can replace it.
 pub fn replaceable_block(content: &str, position: BlockPosition) -> Option<&str> {
     let mut block = *items(content).get(position.block)?;
     if let Some(part) = position.part {

@@ -80,7 +80,7 @@ async fn lock_budgets(conn: &mut PgConnection, tenant: Uuid) -> Result<(), Store
 }
 
 /// Adds settled spending to the tenant's budgets, which the caller has locked, and returns their
-/// standings. The reservation of `run_id` is not counted.
+/// budgets. The reservation of `run_id` is not counted.
 async fn add_up(
     conn: &mut PgConnection,
     tenant: Uuid,
@@ -258,7 +258,7 @@ pub async fn remove(
     Ok(done.rows_affected() > 0)
 }
 
-/// Lists the standings of a tenant's budgets.
+/// Lists a tenant's budgets with their use.
 pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<BudgetUse>, StoreError> {
     let mut transaction = conn.begin().await?;
     lock_budgets(&mut transaction, tenant.as_uuid()).await?;

@@ -7,7 +7,7 @@ pub(super) const MAX_TITLE: usize = 300;
 /// Maximum length of a link in bytes.
 pub(super) const MAX_LINK: usize = 2000;
 
-/// The lines parsed so far.
+/// A parser of course lines, with the lines parsed so far.
 #[derive(Debug, Default)]
 pub(super) struct CourseParser {
     title: Option<String>,

@@ -100,7 +100,7 @@ pub struct Committed {
     pub queued: i32,
     /// True if the session's owner has a budget.
     pub is_budgeted: bool,
-    /// The session's permission mode before the notes of the step, if it was changed.
+    /// The session's permission mode before the state changes of the step, if it was changed.
     pub permission_mode: Option<PermissionMode>,
 }
 

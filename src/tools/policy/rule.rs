@@ -134,7 +134,7 @@ impl CompiledRule {
         }
     }
 
-    /// Returns the verdict of this rule for a call of the tool.
+    /// Returns the decision of this rule for a call of the tool.
     pub(super) fn policy_decision(&self, tool: &str) -> PolicyDecision {
         let forbids = || format!("A rule does not allow this call of {tool}.");
         let own = || self.reason.clone().map(shortened);

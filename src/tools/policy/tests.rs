@@ -10,7 +10,7 @@ use super::*;
 
 const ATTACKS: &str = include_str!("../../../tests/fixtures/rule_attacks.json");
 
-/// A call and its expected verdict.
+/// A call and its expected decision.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {

@@ -15,7 +15,7 @@ pub(crate) struct Filter {
     types: Types,
 }
 
-/// The verdict of a filter or an ignore file on a path.
+/// The result of a filter or an ignore file on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FilterResult {
     /// Included, even if the path is hidden.

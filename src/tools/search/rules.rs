@@ -62,7 +62,7 @@ impl Rules {
         rules
     }
 
-    /// Returns the verdict on a path. Among files of one kind, the deepest one decides. Among
+    /// Returns the result for a path. Among files of one kind, the deepest one decides. Among
     /// kinds, the one with the higher precedence decides at any depth.
     pub(super) fn filter_result(&self, path: &Path, is_folder: bool) -> FilterResult {
         let mut results = [FilterResult::NoMatch; FILES.len()];

@@ -22,14 +22,14 @@ pub(in crate::worker) struct ActiveRuns {
 #[derive(Debug, Default)]
 struct State {
     runs: HashMap<RunId, ActiveDriver>,
-    /// The number of drives so far.
+    /// The number of drivers so far.
     count: u64,
     /// Requests to cancel runs that are not registered, or not yet: a run may have been claimed and
     /// not registered. The next heartbeat reads a request that is dropped here.
     early_cancels: HashSet<RunId>,
 }
 
-/// One drive of a run. A lost run can be claimed again before its last drive has noticed.
+/// A driver of a run. A lost run can be claimed again before its last driver has noticed.
 #[derive(Debug)]
 struct ActiveDriver {
     number: u64,
@@ -113,7 +113,7 @@ pub(in crate::worker) struct Registration<'a> {
 }
 
 impl Drop for Registration<'_> {
-    /// Keeps a later drive of the same run: without its registration its lease is not renewed.
+    /// Keeps a later driver of the same run: without its registration its lease is not renewed.
     fn drop(&mut self) {
         let mut state = self.active.state();
         if state.runs.get(&self.run_id).is_some_and(|driver| driver.number == self.number) {
