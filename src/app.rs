@@ -236,11 +236,11 @@ fn webhook_sender(
 /// Waits for a task, if there is one, and gives it up when that takes too long.
 async fn wait_for_task<T>(
     task: Option<JoinHandle<T>>,
-    patience: Duration,
+    time_limit: Duration,
     otherwise: &'static str,
 ) {
     let Some(mut task) = task else { return };
-    if timeout(patience, &mut task).await.is_err() {
+    if timeout(time_limit, &mut task).await.is_err() {
         tracing::warn!("{otherwise}");
         task.abort();
     }

@@ -16,31 +16,31 @@ const SYLLABLES: [&str; 20] = [
 #[derive(Debug)]
 pub(crate) struct Language {
     words: Vec<String>,
-    likely: Vec<f64>,
+    cumulative: Vec<f64>,
     random: Rng,
 }
 
 impl Default for Language {
     fn default() -> Self {
         let mut sum = 0.0;
-        let likely = (1..).take(WORDS).map(|rank: u32| {
+        let cumulative = (1..).take(WORDS).map(|rank: u32| {
             // The most frequent ranks are left out: in real languages they are stop words such as
             // `the`, which no index contains.
             sum += 1.0 / f64::from(rank + 20);
             sum
         });
-        let likely: Vec<f64> = likely.collect();
-        Self { words: (0..WORDS).map(word).collect(), likely, random: Rng::with_seed(7) }
+        let cumulative: Vec<f64> = cumulative.collect();
+        Self { words: (0..WORDS).map(word).collect(), cumulative, random: Rng::with_seed(7) }
     }
 }
 
 impl Language {
     /// Generates a text of this many words.
     pub(crate) fn words(&mut self, count: usize) -> String {
-        let all = self.likely.last().copied().unwrap_or_default();
+        let all = self.cumulative.last().copied().unwrap_or_default();
         let words = (0..count).map(|_| {
             let point = self.random.f64() * all;
-            let index = self.likely.partition_point(|likely| *likely < point);
+            let index = self.cumulative.partition_point(|cumulative| *cumulative < point);
             self.words.get(index).map_or("", String::as_str)
         });
         words.collect::<Vec<_>>().join(" ")

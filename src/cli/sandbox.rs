@@ -11,7 +11,7 @@ use sandbox::{Stage, enter, failed};
 pub(super) struct Command {
     #[arg(value_enum)]
     stage: Stage,
-    surroundings: String,
+    parameters: String,
     #[arg(allow_hyphen_values = true)]
     script: String,
 }
@@ -19,7 +19,7 @@ pub(super) struct Command {
 impl Command {
     /// Runs the command. The service reads errors of the sandbox from stderr.
     pub(super) fn run(&self) -> ExitCode {
-        enter(self.stage, &self.surroundings, &self.script).unwrap_or_else(|why| {
+        enter(self.stage, &self.parameters, &self.script).unwrap_or_else(|why| {
             output::print_error(&why);
             failed()
         })

@@ -46,7 +46,9 @@ impl StopRequest {
     pub(crate) fn is_settled(&self) -> bool {
         match self.cancellation {
             None | Some(Cancellation::Queued | Cancellation::Settled) => true,
-            Some(Cancellation::Requested | Cancellation::Unheld | Cancellation::Repeated) => false,
+            Some(Cancellation::Requested | Cancellation::Unclaimed | Cancellation::Repeated) => {
+                false
+            }
         }
     }
 
@@ -57,7 +59,7 @@ impl StopRequest {
             Some(Cancellation::Requested | Cancellation::Repeated) => {
                 service.bus.cancel(self.run_id);
             }
-            Some(Cancellation::Unheld) => service.bus.announce_work(),
+            Some(Cancellation::Unclaimed) => service.bus.announce_work(),
             Some(Cancellation::Queued) => service.metrics.run_settled(RunStatus::Cancelled),
             Some(Cancellation::Settled) | None => {}
         }

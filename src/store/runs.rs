@@ -141,7 +141,7 @@ pub enum Cancellation {
     /// A worker holds the run and was asked to stop.
     Requested,
     /// No worker holds the run. A worker can claim it at once and settle it.
-    Unheld,
+    Unclaimed,
     /// Cancellation was requested before.
     Repeated,
     /// The run has not started and can be settled at once.
@@ -187,7 +187,7 @@ pub async fn request_cancel(
     Ok(row.map(|row| match RunStatus::parse(&row.status) {
         Some(RunStatus::Running | RunStatus::RequiresAction) => match (row.is_first, row.is_held) {
             (true, true) => Cancellation::Requested,
-            (true, false) => Cancellation::Unheld,
+            (true, false) => Cancellation::Unclaimed,
             (false, _) => Cancellation::Repeated,
         },
         Some(RunStatus::Queued) => Cancellation::Queued,

@@ -18,11 +18,11 @@ pub async fn request_stop(
     session_id: SessionId,
     run_id: RunId,
 ) -> Result<(Option<Cancellation>, Vec<Frame>), StoreError> {
-    let met = request_cancel(conn, tenant, session_id, run_id).await?;
+    let cancellation = request_cancel(conn, tenant, session_id, run_id).await?;
     let interrupt = NewEvent::new(&EventBody::UserInterrupt {});
-    let frames = match met {
+    let frames = match cancellation {
         None | Some(Cancellation::Settled | Cancellation::Repeated) => Vec::new(),
-        Some(Cancellation::Requested | Cancellation::Unheld) => {
+        Some(Cancellation::Requested | Cancellation::Unclaimed) => {
             append(conn, session_id, Some(run_id), &[interrupt]).await?
         }
         Some(Cancellation::Queued) => {
@@ -35,5 +35,5 @@ pub async fn request_stop(
             append(conn, session_id, Some(run_id), &[interrupt, idle]).await?
         }
     };
-    Ok((met, frames))
+    Ok((cancellation, frames))
 }

@@ -228,7 +228,7 @@ pub struct StoppedSubAgent {
     /// The run.
     pub run_id: RunId,
     /// The state of the run at the request.
-    pub met: Cancellation,
+    pub cancellation: Cancellation,
     /// Its events.
     pub frames: Vec<Frame>,
 }
@@ -245,6 +245,11 @@ pub async fn stop(
             .await?;
     let Some(row) = row else { return Ok(None) };
     let (session_id, tenant): (SessionId, TenantId) = (row.session_id.into(), row.tenant_id.into());
-    let (met, frames) = request_stop(conn, tenant, session_id, run_id).await?;
-    Ok(met.map(|met| StoppedSubAgent { session_id, run_id, met, frames }))
+    let (cancellation, frames) = request_stop(conn, tenant, session_id, run_id).await?;
+    Ok(cancellation.map(|cancellation| StoppedSubAgent {
+        session_id,
+        run_id,
+        cancellation,
+        frames,
+    }))
 }

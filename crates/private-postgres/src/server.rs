@@ -98,12 +98,12 @@ impl Server {
         let second = log.try_clone().map_err(io_error("open", &layout.log))?;
         // The folders that the watchdog removes after the end of the server.
         let throwaway = durability == Durability::Throwaway;
-        let doomed = [
+        let dirs_to_remove = [
             throwaway.then_some(layout.data_dir.as_path()),
             layout.has_short_socket_dir().then_some(layout.socket_dir.as_path()),
         ];
         let postgres = binaries.dir.join("postgres");
-        let mut command = watchdog::command(account, &postgres, &layout.cluster, doomed);
+        let mut command = watchdog::command(account, &postgres, &layout.cluster, dirs_to_remove);
         command.arg("-D").arg(&layout.cluster).arg("-k").arg(&layout.socket_dir);
         let specific = if throwaway { THROWAWAY.as_slice() } else { DURABLE.as_slice() };
         for setting in COMMON.iter().chain(specific) {

@@ -28,11 +28,11 @@ pub(super) fn command(
     account: Account,
     postgres: &Path,
     cluster: &Path,
-    doomed: [Option<&Path>; 2],
+    dirs_to_remove: [Option<&Path>; 2],
 ) -> Command {
     let mut command = account.command(Path::new(SHELL));
     command.args(["-c", include_str!("watchdog.sh"), "postgres"]).arg(cluster);
-    for dir in doomed {
+    for dir in dirs_to_remove {
         command.arg(dir.unwrap_or(Path::new("")));
     }
     command.arg(postgres).stdin(Stdio::piped());

@@ -52,7 +52,7 @@ pub struct LevelTest {
     pub works: bool,
     /// The reason that no command ran.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub why_not: Option<String>,
+    pub unavailable_reason: Option<String>,
 }
 
 impl Facts {
@@ -61,10 +61,15 @@ impl Facts {
         let mut levels = Vec::new();
         for (level, setting) in [(Level::Full, Setting::Full), (Level::Basic, Setting::Basic)] {
             let Some(sandbox) = Sandbox::new(setting) else { continue };
-            let why_not = sandbox.open(folder).await.err().map(|Unavailable(reasons)| {
-                reasons.into_iter().map(|(_, error)| error.to_string()).collect()
+            let unavailable_reason =
+                sandbox.open(folder).await.err().map(|Unavailable(reasons)| {
+                    reasons.into_iter().map(|(_, error)| error.to_string()).collect()
+                });
+            levels.push(LevelTest {
+                level,
+                works: unavailable_reason.is_none(),
+                unavailable_reason,
             });
-            levels.push(LevelTest { level, works: why_not.is_none(), why_not });
         }
         let is_root = geteuid().is_root();
         Self {

@@ -52,8 +52,9 @@ fn lines(facts: &Facts) -> Vec<String> {
         format!("bubblewrap        {bubblewrap}"),
         format!("limits processes  {}", yes(facts.limits_processes)),
     ];
-    for LevelTest { level, why_not, .. } in &facts.levels {
-        let outcome = why_not.as_ref().map_or("works".to_owned(), |why| format!("no: {why}"));
+    for LevelTest { level, unavailable_reason, .. } in &facts.levels {
+        let outcome =
+            unavailable_reason.as_ref().map_or("works".to_owned(), |why| format!("no: {why}"));
         lines.push(format!("{:<18}{outcome}", format!("level {level}")));
     }
     let auto = facts.auto.map_or("none: Bash is unavailable".to_owned(), |level| level.to_string());

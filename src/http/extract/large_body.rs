@@ -149,10 +149,10 @@ where
         return Err(ApiError::BodyTooLarge(bodies.max));
     }
     let longer = u64::try_from(announced / MIN_RATE).unwrap_or(u64::MAX);
-    let patience = limits.timeout + Duration::from_secs(longer);
+    let time_limit = limits.timeout + Duration::from_secs(longer);
     tokio::select! {
-        read = timeout(patience, bodies.read(request.into_body(), announced)) => {
-            read.map_err(|_| ApiError::RequestTimeout(patience))?
+        read = timeout(time_limit, bodies.read(request.into_body(), announced)) => {
+            read.map_err(|_| ApiError::RequestTimeout(time_limit))?
         }
         () = limits.stops_soon() => Err(Error::Draining.into()),
     }

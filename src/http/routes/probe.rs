@@ -121,7 +121,7 @@ pub(in crate::http) async fn stream_probe(
         last,
         every,
         due: now,
-        alive_by: keeps_alive.then(|| now + api.options.keep_alive_every),
+        keep_alive_at: keeps_alive.then(|| now + api.options.keep_alive_every),
         is_first: true,
         api,
     };
@@ -146,7 +146,7 @@ struct Probe {
     last: i64,
     every: Duration,
     /// The time of the next comment, unless an event is sent before.
-    alive_by: Option<Instant>,
+    keep_alive_at: Option<Instant>,
     is_first: bool,
     _place: StreamPermit,
     _open: GaugeGuard,
@@ -159,15 +159,16 @@ impl Probe {
             self.listener.finish();
             return None;
         }
-        let alive_by = self.alive_by.filter(|alive_by| *alive_by < self.due);
+        let keep_alive_at = self.keep_alive_at.filter(|keep_alive_at| *keep_alive_at < self.due);
         tokio::select! {
             () = self.api.draining.cancelled() => {
                 return Some(Err(io::Error::other("the service is stopping")));
             }
-            () = sleep_until(alive_by.unwrap_or(self.due)) => {}
+            () = sleep_until(keep_alive_at.unwrap_or(self.due)) => {}
         }
-        self.alive_by = self.alive_by.map(|_| Instant::now() + self.api.options.keep_alive_every);
-        if alive_by.is_some() {
+        self.keep_alive_at =
+            self.keep_alive_at.map(|_| Instant::now() + self.api.options.keep_alive_every);
+        if keep_alive_at.is_some() {
             return Some(Ok(FORMAT.keep_alive()));
         }
         let (seq, probe_id) = (self.next, self.listener.id);

@@ -77,7 +77,7 @@ pub enum BadAgentFile {
     },
     /// A file is neither a profile nor a prompt.
     #[error("{0} is neither the .json of an agent nor the .md of an agent that has a .json")]
-    Stray(String),
+    UnexpectedFile(String),
     /// The content of a file is not valid.
     #[error("{file} is not valid: {problem}")]
     Content {
@@ -151,7 +151,7 @@ impl OperatorAgents {
             match file.rsplit_once('.') {
                 Some((stem, "json")) => jsons.insert(stem.to_owned(), path),
                 Some((stem, "md")) => prompts.insert(stem.to_owned(), path),
-                _ => return Err(BadAgentFile::Stray(file)),
+                _ => return Err(BadAgentFile::UnexpectedFile(file)),
             };
         }
         let mut agents = BTreeMap::new();
@@ -167,7 +167,7 @@ impl OperatorAgents {
             agents.insert(name, agent);
         }
         match prompts.into_values().next() {
-            Some(stray) => Err(BadAgentFile::Stray(file_name(&stray))),
+            Some(unexpected) => Err(BadAgentFile::UnexpectedFile(file_name(&unexpected))),
             None => Ok(Self(Arc::new(agents))),
         }
     }

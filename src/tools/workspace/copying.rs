@@ -60,7 +60,7 @@ fn open_in(folder: &Path) -> io::Result<Dir> {
         return Err(ErrorKind::InvalidInput.into());
     };
     let parent = Dir::open_ambient_dir(parent, ambient_authority())?;
-    open_folder(parent, Path::new(name), Missing::IsAnError)
+    open_folder(parent, Path::new(name), Missing::Fail)
 }
 
 /// The state of a copy: the totals so far and the folders still to copy.
@@ -73,7 +73,7 @@ struct Walk {
 impl Walk {
     /// Copies the files of a folder, and creates its subfolders.
     fn folder(&mut self, source: &Dir, copy: &Dir, path: &Path) -> Result<(), CopyError> {
-        let from = readable(open_folder(source.try_clone()?, path, Missing::IsAnError))?;
+        let from = readable(open_folder(source.try_clone()?, path, Missing::Fail))?;
         let Some(from) = from else { return Ok(()) };
         let Some(entries) = readable(from.entries())? else { return Ok(()) };
         let to = copy.open_dir(or_itself(path))?;

@@ -180,7 +180,7 @@ impl Workspace {
         }
         let name = relative.file_name().ok_or_else(|| fail(ErrorKind::IsADirectory.into()))?;
         let parent = relative.parent().unwrap_or(Path::new(""));
-        let folder = open_folder(dir, parent, Missing::IsMade).map_err(fail)?;
+        let folder = open_folder(dir, parent, Missing::Create).map_err(fail)?;
         put(&folder, Path::new(name), content, draft, may_finish).map_err(fail)
     }
 
@@ -234,7 +234,7 @@ impl Workspace {
         if self.is_named {
             let relative = self.root.strip_prefix("/").map_err(io::Error::other)?;
             let top = Dir::open_ambient_dir("/", ambient_authority())?;
-            return open_folder(top, relative, Missing::IsAnError);
+            return open_folder(top, relative, Missing::Fail);
         }
         let open = || Dir::open_ambient_dir(&self.root, ambient_authority());
         match open() {

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 /// The treatment of a folder in the path that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    IsMade,
-    IsAnError,
+    Create,
+    Fail,
 }
 
 /// Opens a regular file. Other kinds are refused: opening a FIFO would block without limit, and
@@ -47,7 +47,7 @@ pub(super) fn open_folder(top: Dir, path: &Path, missing: Missing) -> io::Result
         let name = name.as_os_str();
         way.push(name);
         folder = match step(&folder, name, &way) {
-            Err(error) if error.kind() == ErrorKind::NotFound && missing == Missing::IsMade => {
+            Err(error) if error.kind() == ErrorKind::NotFound && missing == Missing::Create => {
                 match folder.create_dir(name) {
                     Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
                     _ => step(&folder, name, &way)?,

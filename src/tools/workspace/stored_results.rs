@@ -28,9 +28,9 @@ impl Workspace {
         let path = format!("{OURS}/{RESULTS}/{name}");
         let stored = self.dir().and_then(|dir| {
             let fail = |error| failed(&path, error);
-            let ours = open_folder(dir, Path::new(OURS), Missing::IsMade).map_err(fail)?;
+            let ours = open_folder(dir, Path::new(OURS), Missing::Create).map_err(fail)?;
             exclude_from_git(&ours).map_err(fail)?;
-            let results = open_folder(ours, Path::new(RESULTS), Missing::IsMade).map_err(fail)?;
+            let results = open_folder(ours, Path::new(RESULTS), Missing::Create).map_err(fail)?;
             remove_oldest(&results).map_err(fail)?;
             put(&results, Path::new(&name), text.as_bytes(), draft, || true).map_err(fail)
         });

@@ -43,11 +43,11 @@ pub(in crate::worker) async fn cancel_sub_agent(
 
 /// Notifies readers, and the worker that must act on the cancellation.
 fn announce(services: &Services, stopped: StoppedSubAgent) {
-    let StoppedSubAgent { session_id, run_id, met, frames } = stopped;
+    let StoppedSubAgent { session_id, run_id, cancellation, frames } = stopped;
     services.bus.publish(session_id, frames);
-    match met {
+    match cancellation {
         Cancellation::Requested | Cancellation::Repeated => services.bus.cancel(run_id),
-        Cancellation::Unheld => services.bus.announce_work(),
+        Cancellation::Unclaimed => services.bus.announce_work(),
         Cancellation::Queued => services.metrics.run_settled(RunStatus::Cancelled),
         Cancellation::Settled => {}
     }
