@@ -8,7 +8,7 @@ use super::permission::PermissionMode;
 use super::tool::{ToolChoice, defined_names};
 use super::trace::Trace;
 
-/// The treatment of a message for a busy session: a run is live, or messages are queued.
+/// The treatment of a message for a busy session: a run is active, or messages are queued.
 #[derive(
     Debug,
     Clone,
@@ -28,7 +28,7 @@ pub enum OnBusy {
     Queue,
     /// Reject the message with a conflict.
     Reject,
-    /// Cancel the live run and queue the message.
+    /// Cancel the active run and queue the message.
     Interrupt,
 }
 

@@ -32,8 +32,9 @@ Examples:
   twostep chat --local --offline
 
 Each line is a message. Ctrl-C stops the run, a second Ctrl-C quits; Ctrl-D ends the chat.
-Exit status: 0; 1 if a run failed and the lines came from a program; 3 if a call waits for a
-decision; 4 if the service cannot be reached; 130 after Ctrl-C.";
+Exit status: 0 success; 1 failure: a run failed, and the lines came from a program; 2 invalid
+options; 3 a run waits for an approval or a client result; 4 the service cannot be reached;
+130 Ctrl-C.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

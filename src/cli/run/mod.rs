@@ -29,9 +29,9 @@ Examples:
   twostep run --session ses_01… --yes 'Go on'
   twostep run --local --offline 'What time is it?'
 
-Exit status: 0 if the run completed, 1 if it failed or was cancelled, 2 for invalid options,
-3 if it waits for an approval or a client result, 4 if the service cannot be reached, 130 after
-Ctrl-C.";
+Exit status: 0 success; 1 failure: the run failed, or another client cancelled it; 2 invalid
+options; 3 a run waits for an approval or a client result; 4 the service cannot be reached;
+130 Ctrl-C.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

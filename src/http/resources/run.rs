@@ -47,7 +47,7 @@ pub(in crate::http) struct RunResource {
     /// The limit at which the model was asked for its final answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     limited_by: Option<LimitKind>,
-    /// `true` if a limit was reached; absent until the run has finished.
+    /// `true` if a limit was reached; absent until the run has settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     limited: Option<bool>,
     /// The answer: the text of the last assistant message.
@@ -95,7 +95,7 @@ pub(in crate::http) struct RunResource {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     started_at: Option<Timestamp>,
-    /// The time at which the run finished.
+    /// The time at which the run settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Timestamp>,

@@ -34,7 +34,7 @@ pub(in crate::http) struct SessionResource {
     title: Option<String>,
     /// The current status.
     status: SessionStatus,
-    /// The reason why the last run stopped; null before the first run has finished.
+    /// The reason why the last run settled or waits for the client; null before that.
     #[schema(required)]
     stop_reason: Option<StopReason>,
     /// The agent that the session was created from; absent without one.

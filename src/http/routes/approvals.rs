@@ -96,7 +96,7 @@ pub(in crate::http) async fn list_approvals(
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct DecideCall {
-    /// True if the call may run.
+    /// `allow`: the call runs. `deny`: it does not.
     #[serde(deserialize_with = "string_enum")]
     decision: Decision,
     /// The reason of a denial, which the model sees; at most 2000 characters. Only with `deny`.
@@ -105,10 +105,10 @@ pub(in crate::http) struct DecideCall {
     /// The input that replaces the model's. It must match the tool's schema. Only with `allow`.
     #[schema(value_type = Option<Object>)]
     input: Option<Box<RawValue>>,
-    /// `session`: identical calls run without an approval from now on. For commands, this covers
-    /// the same command; for files, the same file; for other tools, every call of the tool. Only
-    /// with `allow`, and not together with `input`. 422 if no rule can match this call and no
-    /// other.
+    /// `session`: a rule of the session allows later calls of this tool: with the same command,
+    /// file path or URL if the input has one of these, otherwise every call of the tool. Only with
+    /// `allow`, and not together with `input`. 422 if no rule can express this, for example because
+    /// the command contains `*`.
     #[serde(default, deserialize_with = "optional_string_enum")]
     remember: Option<Remember>,
 }

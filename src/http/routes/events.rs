@@ -49,11 +49,12 @@ pub(in crate::http) struct ListEvents {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct StreamEvents {
-    /// The number of the last event that the client has seen. The header `Last-Event-ID` has
-    /// precedence.
+    /// The number of the last event that the client has seen; by default 0, which means none. The
+    /// header `Last-Event-ID` has precedence.
     #[param(minimum = 0)]
     pub(super) after: Option<i64>,
-    /// True to send previews of text while the model writes it; `true` by default.
+    /// True to send previews: text, thinking and tool input while the model writes it; `true` by
+    /// default.
     pub(super) deltas: Option<bool>,
     /// Only events and previews of these types, separated by commas, or in several `types`.
     #[param(example = "agent.message,session.status_idle")]
@@ -151,9 +152,9 @@ fn encode_page(page: Page<Frame>) -> Response {
 ///
 /// The `data` of each SSE event is one event of the session; its `id` is the number of the event. A
 /// client that reconnects with `Last-Event-ID` receives each event that it missed once. `event_start`
-/// and `event_delta` are previews without a number: they contain text while the model writes it, and
-/// are replaced by the event with the same id. With `Accept: application/jsonl`, each line is one
-/// event.
+/// and `event_delta` are previews without a number: they contain text, thinking or tool input while
+/// the model writes it, and are replaced by the event with the same id. With
+/// `Accept: application/jsonl`, each line is one event.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/events/stream", operation_id = "stream_events", tag = "events",
     params(("session_id" = String, Path, description = "The session."), StreamEvents, StreamHeaders),

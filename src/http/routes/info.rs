@@ -63,7 +63,7 @@ struct InfoLimits {
 struct InfoFeatures {
     /// True if requests need a key or a token.
     keys: bool,
-    /// True if tokens of an identity provider are accepted instead of keys.
+    /// True if tokens of an identity provider are accepted in addition to keys.
     tokens: bool,
     /// True if sessions may have the permission mode `bypass`.
     bypass: bool,

@@ -172,7 +172,10 @@ pub(in crate::http) async fn cancel_run(
     Ok((status, Json(RunResource::from(run))).into_response())
 }
 
-/// Cancels all live and queued runs of a session.
+/// Cancels all active and queued runs of a session.
+///
+/// A repeated request cancels the runs that are active or queued then, which may be newer ones. To
+/// repeat a cancellation safely, cancel the run by its id.
 #[utoipa::path(
     post, path = "/sessions/{session_id}/cancel", operation_id = "cancel_session", tag = "runs",
     params(("session_id" = String, Path, description = "The session.")),

@@ -38,8 +38,8 @@ impl From<Verification> for VerificationResource {
 
 /// Checks all invariants of a session, as it is at the time of the request.
 ///
-/// The unfinished state of a live run, such as a call without a result, is not a finding. The duration
-/// grows with the history.
+/// The unfinished state of an active run, such as a call without a result, is not a finding. The
+/// duration grows with the history.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/verify", operation_id = "verify_session", tag = "sessions",
     params(("session_id" = String, Path, description = "The session.")),

@@ -41,13 +41,13 @@ pub(crate) struct UpdateSession {
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Option<Box<RawValue>>>,
-    /// The decision on calls that no rule matches. It applies from the next step of the live run.
+    /// The decision on calls that no rule matches. It applies from the next step of the active run.
     /// `bypass` is accepted only if the operator has enabled it.
     #[serde(default, deserialize_with = "not_null_mode")]
     #[schema(value_type = PermissionMode)]
     permission_mode: Option<PermissionMode>,
     /// Archives or restores the session. An archived session is left out of lists and accepts no
-    /// messages. Its live run and its queued runs continue.
+    /// messages. Its active run and its queued runs continue.
     #[serde(default, deserialize_with = "not_null_bool")]
     #[schema(value_type = bool)]
     archived: Option<bool>,

@@ -13,16 +13,16 @@ use crate::domain::webhook::WebhookEvent;
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 pub(super) enum WebhookDelivery {
-    /// A notification about a run.
+    /// A delivery for a run.
     Run(RunDelivery),
     /// A test delivery.
     Test(TestDelivery),
 }
 
-/// A notification about a run.
+/// A delivery for a run.
 #[derive(Serialize, ToSchema)]
 pub(super) struct RunDelivery {
-    /// The type of the notification.
+    /// The type of the delivery.
     r#type: WebhookEvent,
     /// The time of the event.
     #[schema(format = DateTime)]
@@ -31,7 +31,7 @@ pub(super) struct RunDelivery {
     data: RunDeliveryData,
 }
 
-/// The event of a notification, and the run that it belongs to.
+/// The event of a delivery, and the run that it belongs to.
 #[derive(Serialize, ToSchema)]
 pub(super) struct RunDeliveryData {
     /// The id of the session.

@@ -72,7 +72,7 @@ struct PostedMessage {
     permission_mode: Option<PermissionMode>,
 }
 
-/// Stops all live and queued runs of the session.
+/// Cancels all active and queued runs of the session.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PostedInterrupt {
@@ -90,7 +90,7 @@ struct PostedConfirmation {
     _type: String,
     /// The model's own id of the call.
     tool_use_id: String,
-    /// True if the call may run.
+    /// `allow`: the call runs. `deny`: it does not.
     #[serde(deserialize_with = "string_enum")]
     result: Decision,
     /// The reason of a denial, which the model sees; at most 2000 characters. Only with `deny`.
@@ -99,7 +99,8 @@ struct PostedConfirmation {
     /// The input that replaces the model's. Only with `allow`.
     #[schema(value_type = Option<Object>)]
     input: Option<Box<RawValue>>,
-    /// `session`: identical calls run without an approval from now on. Only with `allow`.
+    /// `session`: a rule of the session allows later calls of this tool, as in `DecideCall`. Only
+    /// with `allow`.
     #[serde(default, deserialize_with = "optional_string_enum")]
     remember: Option<Remember>,
 }

@@ -50,7 +50,7 @@ pub(in crate::http) struct AppliedEvent {
 ///
 /// An `Idempotency-Key`, or an `id` of the message, makes a request with a message safe to repeat:
 /// none of its events is applied twice. Without a message, decisions and results need no key, and an
-/// interrupt stops the runs that are live at that time.
+/// interrupt cancels the runs that are active or queued when it arrives.
 #[utoipa::path(
     post, path = "/sessions/{session_id}/events", operation_id = "create_events", tag = "events",
     params(

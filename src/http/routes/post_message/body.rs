@@ -33,8 +33,8 @@ pub(in crate::http) struct CreateMessage {
     #[serde(default, deserialize_with = "object")]
     tool_choice: ToolChoice,
     /// The effect on a busy session. `queue`: the message is queued. `reject`: 409 `session_busy`.
-    /// `interrupt`: the live run is cancelled and the message is accepted, both or neither; queued
-    /// messages stay before it. When absent, the operator's choice, by default `queue`.
+    /// `interrupt`: the active run is cancelled and the message is accepted, both or neither;
+    /// queued messages stay before it. When absent, the operator's choice, by default `queue`.
     #[serde(default, deserialize_with = "optional_string_enum")]
     on_busy: Option<OnBusy>,
     /// Tools that the client runs, for this run only, after those of the session.

@@ -30,7 +30,7 @@ use crate::service::session_settings::check_mode;
 use body::CreateMessage;
 use response::{PostResponse, accepted};
 
-/// Posts a message, which starts a run or is queued behind the live run of the session.
+/// Posts a message, which starts a run or is queued after the active run of the session.
 ///
 /// By default, the response is 202 with the run. With `Accept: text/event-stream`, the response is a
 /// stream of the run's events until the run has settled or waits for the client
@@ -39,7 +39,7 @@ use response::{PostResponse, accepted};
 /// client, if that happens within N seconds. Closing the connection does not stop the run.
 ///
 /// Runs of a session start in the order in which their messages were accepted. `on_busy` sets the
-/// effect of a message while a run is live or queued; an idle session accepts it in all modes.
+/// effect of a message while a run is active or queued; an idle session accepts it in all modes.
 ///
 /// A message may have images, documents and search results. They are checked before the message is
 /// accepted, by themselves and together with those of the session. Events contain only their names;

@@ -32,9 +32,9 @@ pub(in crate::http) enum Forks {
 
 /// Deletes a session with the sessions of its sub-agents, and optionally its forks.
 ///
-/// The live run and the queued runs are cancelled first. The history, the events and the files are
-/// deleted, except for the files of a directory that a client or the operator named. The usage stays
-/// in the sums of `/usage`. Open streams end with `session.deleted`.
+/// The active run and the queued runs are cancelled first. The history, the events and the files
+/// are deleted, except for the files of a directory that a client or the operator named. The usage
+/// stays in the sums of `/usage`. Open streams end with `session.deleted`.
 #[utoipa::path(
     delete, path = "/sessions/{session_id}", operation_id = "delete_session", tag = "sessions",
     params(

@@ -27,7 +27,8 @@ use crate::service::sessions::list_forks as list;
 /// a client or the operator named is shared.
 ///
 /// If the last message calls tools, the fork answers the calls with a message of its own: as
-/// interrupted, or as cancelled if a call certainly did not run. A live run of the source continues.
+/// interrupted, or as cancelled if a call certainly did not run. An active run of the source
+/// continues.
 ///
 /// To edit a message, fork `before` it and post the new message to the fork.
 #[utoipa::path(

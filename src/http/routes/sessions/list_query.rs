@@ -30,8 +30,8 @@ pub(in crate::http) struct ListSessions {
     /// The order: `desc`, newest first, or `asc`. When absent, `desc`.
     #[param(inline)]
     order: Option<Order>,
-    /// Selects sessions of this status. `requires_action` selects idle sessions whose live run waits
-    /// for a decision or a tool result.
+    /// Selects sessions of this status. `requires_action` selects idle sessions whose active run
+    /// waits for a decision or a tool result.
     #[param(inline)]
     status: Option<SessionState>,
     /// Selects sessions by their archived state: `false`, `true` or `any`. When absent, `false`.

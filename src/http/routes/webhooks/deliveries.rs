@@ -167,7 +167,7 @@ pub(in crate::http) async fn list_deliveries(
     Ok(respond(page.map(DeliveryResource::from), &uri))
 }
 
-/// Sends a finished delivery again, with the same id and body.
+/// Sends a settled delivery again, with the same id and body.
 #[utoipa::path(
     post, path = "/webhooks/{webhook_id}/deliveries/{delivery_id}/replay",
     operation_id = "replay_delivery", tag = "webhooks",
@@ -194,7 +194,7 @@ pub(in crate::http) async fn replay_delivery(
     }
 }
 
-/// Sends the finished deliveries since a time again.
+/// Sends the settled deliveries since a time again.
 #[utoipa::path(
     post, path = "/webhooks/{webhook_id}/replay", operation_id = "replay_deliveries", tag = "webhooks",
     params(("webhook_id" = String, Path, description = "The id of the webhook.")),
