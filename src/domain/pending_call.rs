@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::permission::Awaits;
 
-/// A call that waits for an answer from a client or a user.
+/// A call that waits for a decision or a result of the client.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct PendingCall {
     /// The model's own id of the call.
@@ -18,7 +18,7 @@ pub struct PendingCall {
     pub input: Box<RawValue>,
     /// The required action.
     pub awaits: Awaits,
-    /// Time at which the call gets its default answer.
+    /// Time at which the call gets its default decision or result.
     #[schema(value_type = String, format = DateTime)]
     pub answer_by: Timestamp,
     /// The reason why approval is required.

@@ -223,8 +223,7 @@ pub enum EventBody {
         /// The number of times that workers have claimed this run, including this one.
         attempt: i32,
     },
-    /// The model request failed and is retried. Clients discard the text that has streamed of the
-    /// reply.
+    /// The model request failed and is sent again. Clients discard the previews of the run.
     #[serde(rename = "session.status_rescheduled")]
     StatusRescheduled {
         /// The number of the run's requests that have failed in a row; 0 if no request was sent
@@ -234,7 +233,8 @@ pub enum EventBody {
         #[schema(value_type = String, format = DateTime)]
         retry_at: Timestamp,
     },
-    /// The run settled, or waits for the client. A run that waits emits further events later.
+    /// A run settled, or waits for the client. A run that waits emits further events later. Other
+    /// runs of the session may be active or queued.
     #[serde(rename = "session.status_idle")]
     StatusIdle {
         /// The reason.

@@ -48,7 +48,7 @@ pub(in crate::http) struct ApprovalResource {
     /// change applies to the file as it is when the call runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
-    /// The time at which the call gets its default answer.
+    /// The time at which the call gets its default decision.
     #[schema(value_type = String, format = DateTime)]
     answer_by: Timestamp,
 }
@@ -138,7 +138,7 @@ impl From<DecideCall> for ApprovalDecision {
         (status = 404, description = "`session_not_found`, `approval_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "`already_resolved`: the call has another decision, or the run has settled. `call_not_waiting`: calls before it are still running.", body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "`approval_expired`: the call has its default answer.", body = Problem, content_type = "application/problem+json"),
+        (status = 410, description = "`approval_expired`: the call has its default decision.", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
