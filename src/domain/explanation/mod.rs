@@ -60,11 +60,11 @@ pub struct OpenCall {
     /// Time of its start or its request.
     #[schema(value_type = String, format = DateTime)]
     pub since: Timestamp,
-    /// The party that must act, if the call waits for an answer.
+    /// The party that must act, if the call waits for a decision or a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub awaits: Option<Awaits>,
-    /// The time limit of a started call whose tool is known, or the time of the default answer of a
-    /// call that waits for an answer.
+    /// The time limit of a started call whose tool is known, or the time at which a waiting call gets
+    /// its default decision or result.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub deadline: Option<Timestamp>,

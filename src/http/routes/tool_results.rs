@@ -77,7 +77,7 @@ impl CreateToolResults {
         (status = 404, description = "`session_not_found`, `tool_call_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "`already_resolved`: the call has another result, or the run has settled. `call_not_waiting`: calls before it are still running.", body = Problem, content_type = "application/problem+json"),
-        (status = 410, description = "`tool_result_expired`: the call has its default answer.", body = Problem, content_type = "application/problem+json"),
+        (status = 410, description = "`tool_result_expired`: the call has its default result.", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
