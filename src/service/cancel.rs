@@ -2,9 +2,9 @@
 
 use sqlx::PgConnection;
 
-use super::Service;
 use super::error::Error;
 use super::lookup::{find_run, newest_event};
+use super::state::Service;
 use super::transaction::in_transaction;
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId, TenantId};

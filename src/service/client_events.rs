@@ -3,13 +3,13 @@
 
 use sqlx::PgConnection;
 
-use super::Service;
 use super::answers::{
     AnswerEffect, ApprovalDecision, DecideCall, ParsedResult, ResultSet, check_for_model,
 };
 use super::cancel::{StopRequest, list_open};
 use super::error::Error;
 use super::messages::{MessagePost, PostMessage, PostedRun};
+use super::state::Service;
 use super::transaction::in_transaction;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::store::runs::lock_live;

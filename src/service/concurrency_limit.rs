@@ -6,6 +6,10 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+/// The number of requests that may wait for an operation of a client, and for how long.
+pub(super) const MAX_WAITING: usize = 64;
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(10);
+
 /// A limit on one kind of operation.
 #[derive(Debug, Clone)]
 pub(crate) struct ConcurrencyLimit {

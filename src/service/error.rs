@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::agent_error::AgentError;
-use crate::domain::ids::{RunId, SessionId};
+use crate::domain::ids::{RunId, SessionId, WebhookId};
 use crate::store::StoreError;
 use crate::tools::workspace::CopyError;
 
@@ -156,6 +156,11 @@ impl Error {
     /// Refuses one member.
     pub(crate) fn field(pointer: &str, message: impl Into<String>) -> Self {
         Self::Validation(vec![FieldError::new(pointer, message)])
+    }
+
+    /// The tenant has no webhook with this id.
+    pub(super) fn webhook_not_found(id: WebhookId) -> Self {
+        Self::WebhookNotFound(id.to_string())
     }
 
     /// A defect of the service with this cause.

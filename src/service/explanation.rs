@@ -2,9 +2,9 @@
 
 use sqlx::PgConnection;
 
-use super::Service;
 use super::error::Error;
 use super::lookup::newest_event;
+use super::state::Service;
 use crate::domain::explanation::{Facts, OpenCall, after};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::tool::{CallState, ToolClass};

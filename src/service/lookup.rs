@@ -1,7 +1,7 @@
 //! Sessions and runs that a request names.
 
-use super::Service;
 use super::error::Error;
+use super::state::Service;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::Run;
 use crate::store::events::{Range, list as list_events};

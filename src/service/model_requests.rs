@@ -5,9 +5,9 @@ use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 use tokio::task::spawn_blocking;
 
-use super::Service;
 use super::error::Error;
 use super::lookup::find_run;
+use super::state::Service;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
 use crate::domain::request::{StoredRequest, hexadecimal};

@@ -2,10 +2,10 @@
 
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::Service;
 use super::client_tool::{ClientTool, SessionTool, definitions, joined, problems};
 use super::error::{Error, FieldError};
 use super::server_tool::SessionServerTool;
+use super::state::Service;
 use crate::domain::tool::defined_names;
 
 /// The tools that a session names, by kind. The numbers are indexes into the session's list.

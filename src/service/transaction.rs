@@ -2,8 +2,8 @@
 
 use sqlx::{Connection as _, PgConnection, Postgres, Transaction};
 
-use super::Service;
 use super::error::Error;
+use super::state::Service;
 use crate::domain::ids::TenantId;
 
 /// Runs work in one transaction as a tenant: commits if the work succeeds, rolls back if it is

@@ -2,8 +2,8 @@
 
 use sqlx::PgConnection;
 
-use super::Service;
 use super::error::Error;
+use super::state::Service;
 use crate::domain::budget::Budget;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::usage::Spending;

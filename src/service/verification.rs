@@ -1,7 +1,7 @@
 //! Verification of the invariants of a session.
 
-use super::Service;
 use super::error::Error;
+use super::state::Service;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::verification::Verification;
 use crate::store::verify::session;

@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use super::profile::AgentProfile;
-use super::shared::SharedAgent;
+use super::shared_agent::SharedAgent;
 use crate::domain::agent::{AgentName, AgentSource};
-use crate::service::Service;
 use crate::service::agent_error::AgentError;
 use crate::service::client_tool::SessionTool;
 use crate::service::error::Error;
+use crate::service::state::Service;
 use crate::store::agents::Stored;
 
 /// A version of an agent.

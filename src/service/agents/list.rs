@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::shared::{self, SharedAgent};
+use super::shared;
+use super::shared_agent::SharedAgent;
 use crate::domain::agent::{AgentName, AgentSource};
 use crate::domain::ids::TenantId;
 use crate::domain::page::Slice;
-use crate::service::Service;
 use crate::service::error::Error;
 use crate::service::paging::{ListPage, PageRequest};
+use crate::service::state::Service;
 use crate::store::agents::{Summary, list};
 
 /// An agent in a list.

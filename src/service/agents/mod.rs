@@ -7,6 +7,7 @@ mod profile;
 mod put;
 mod resolve;
 mod shared;
+pub(super) mod shared_agent;
 #[cfg(test)]
 mod tests;
 
@@ -18,4 +19,5 @@ pub(crate) use put::{PutAgent, PutOutcome, put_agent};
 pub use resolve::check_operator_agents;
 pub(crate) use resolve::find_agent;
 pub(super) use resolve::resolve_session;
-pub use shared::{BadAgentFile, OperatorAgents};
+pub use shared::BadAgentFile;
+pub use shared_agent::OperatorAgents;

@@ -9,10 +9,10 @@ use super::resolve::check_profile;
 use super::shared;
 use crate::domain::agent::AgentName;
 use crate::domain::ids::TenantId;
-use crate::service::Service;
 use crate::service::agent_error::AgentError;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
+use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
 use crate::store::agents::{MAX_AGENTS, MAX_VERSIONS, Stored, count, find, insert, lock};
 

@@ -5,12 +5,12 @@ use super::profile::AgentProfile;
 use super::shared::{self, BadAgentFile, describe_problem};
 use crate::domain::agent::{AgentName, AgentVersion};
 use crate::domain::ids::TenantId;
-use crate::service::Service;
 use crate::service::client_tool::SessionTool;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::inherited_fields::InheritedFields;
 use crate::service::session_settings::{CreateSession, NewSettings};
+use crate::service::state::Service;
 use crate::store::agents;
 
 /// Finds a version of an agent; the newest if none is named. An agent of the tenant hides a shared

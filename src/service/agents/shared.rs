@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::profile::{AgentProfile, MAX_PROFILE};
+use super::shared_agent::{OperatorAgents, SharedAgent};
 use crate::domain::agent::{AgentName, AgentSource, BadAgent};
 use crate::service::error::Error;
 use crate::service::json::parse;
@@ -38,20 +39,6 @@ const BUILTIN: [BuiltinAgent; 5] = [
     builtin!("researcher"),
     builtin!("weather"),
 ];
-
-/// An agent of the operator or of the service.
-#[derive(Debug, Clone)]
-pub(super) struct SharedAgent {
-    pub(super) source: AgentSource,
-    pub(super) version: i32,
-    pub(super) description: Option<String>,
-    /// The profile, in the form of a request body.
-    pub(super) profile: Box<RawValue>,
-}
-
-/// The agents of the operator, by name.
-#[derive(Debug, Clone, Default)]
-pub struct OperatorAgents(Arc<BTreeMap<AgentName, SharedAgent>>);
 
 /// A folder of agent files that cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,8 @@ use tempfile::TempDir;
 use utoipa::PartialSchema as _;
 
 use super::profile::AgentProfile;
-use super::shared::{BadAgentFile, OperatorAgents, all};
+use super::shared::{BadAgentFile, all};
+use super::shared_agent::OperatorAgents;
 use crate::domain::agent::AgentSource;
 use crate::service::json::parse;
 use crate::service::session_settings::CreateSession;

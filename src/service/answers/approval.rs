@@ -4,14 +4,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 
-use super::{AnswerEffect, AnsweredRun, answer};
+use super::effect::{AnswerEffect, AnsweredRun, answer};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::permission::{Awaits, Decision, Rule};
 use crate::domain::tool::ToolCall;
-use crate::service::Service;
 use crate::service::error::{Error, FieldError};
 use crate::service::session_settings::is_readable_object;
+use crate::service::state::Service;
 use crate::store::decisions::{
     LockedCall, NewDecision, decide, find_input, list_remembered, lock_calls, remember,
 };

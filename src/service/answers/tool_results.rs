@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 
+use super::effect::{AnswerEffect, AnsweredRun, answer};
 use super::result_content::{self, ResultContent};
-use super::{AnswerEffect, AnsweredRun, answer};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::permission::Awaits;
-use crate::service::Service;
 use crate::service::content::{ContentTotals, check_model_support};
 use crate::service::error::{Error, FieldError};
+use crate::service::state::Service;
 use crate::store::decisions::{LockedCall, NewResult, finish, lock_calls};
 use crate::store::media::list_contents;
 use crate::store::sessions::find;

@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 
-use super::{MessagePost, PostedRun};
+use super::message_post::{MessagePost, PostedRun};
 use crate::bus::Reservation;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};

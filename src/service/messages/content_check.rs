@@ -2,10 +2,8 @@
 
 use sqlx::PgConnection;
 
-use super::MessagePost;
-use crate::domain::media::placeholder;
-use crate::domain::message::{BadContent, Content};
-use crate::service::content::{ContentTotals, LARGE};
+use super::message_post::MessagePost;
+use crate::service::content::ContentTotals;
 use crate::service::error::Error;
 use crate::store::media::list_contents;
 use crate::store::sessions::last_seq;
@@ -57,19 +55,4 @@ impl MessagePost<'_> {
             }
         }
     }
-}
-
-/// Returns true if a message must be checked with its session. Plain text of a usual size needs no
-/// check.
-pub(super) fn needs_check(content: &Content) -> Result<bool, Error> {
-    Ok(content.as_str().len() >= LARGE || has_media(content).map_err(Error::internal)?)
-}
-
-fn has_media(content: &Content) -> Result<bool, BadContent> {
-    for block in content.blocks()? {
-        if placeholder(block.raw)?.is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

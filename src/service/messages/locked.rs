@@ -2,8 +2,8 @@
 
 use sqlx::{Connection as _, PgConnection};
 
-use super::MessagePost;
 use super::content_check::ContentCheck;
+use super::message_post::MessagePost;
 use crate::service::cancel::StopRequest;
 use crate::service::error::Error;
 use crate::service::versions::check_version;

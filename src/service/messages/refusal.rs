@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 
-use super::MessagePost;
+use super::message_post::MessagePost;
 use crate::domain::ids::RunId;
 use crate::domain::run_options::OnBusy;
 use crate::domain::run_status::RunStatus;

@@ -4,7 +4,7 @@
 use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 
-use super::{MessagePost, PostedRun};
+use super::message_post::{MessagePost, PostedRun};
 use crate::service::error::Error;
 use crate::service::lookup::find_run;
 use crate::store::accept::{EarlierRun, NewRun, find_earlier};

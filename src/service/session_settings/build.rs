@@ -12,7 +12,7 @@ use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Settings;
 use crate::service::error::Error;
 use crate::service::session_tools::{SessionTools, session_tools};
-use crate::service::{Defaults, Service};
+use crate::service::state::{Defaults, Service};
 use crate::store::sessions::NewSession;
 
 /// Checked settings of a session that has not been stored.

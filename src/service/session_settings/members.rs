@@ -6,8 +6,8 @@ use tokio::task::spawn_blocking;
 
 use crate::domain::budget::Budget;
 use crate::domain::limits::Limits;
-use crate::service::Service;
 use crate::service::error::{Error, FieldError};
+use crate::service::state::Service;
 
 /// Maximum size of the metadata of a session, in bytes.
 pub(crate) const MAX_METADATA: usize = 16 * 1024;

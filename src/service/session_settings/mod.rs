@@ -3,7 +3,7 @@
 mod build;
 mod context;
 mod members;
-mod model_rules;
+pub(super) mod model_rules;
 mod permissions;
 mod request;
 mod sub_agents;

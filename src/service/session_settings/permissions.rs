@@ -1,8 +1,8 @@
 //! Checks of permission modes and rules that clients send.
 
 use crate::domain::permission::{Permission, PermissionMode, Rule};
-use crate::service::Service;
 use crate::service::error::Error;
+use crate::service::state::Service;
 use crate::tools::policy::{BadRule, MAX_REASON, check};
 
 /// Maximum number of rules of a session: every call is compared with each of them.

@@ -8,8 +8,8 @@ use super::members::limit_errors;
 use crate::domain::limits::Limits;
 use crate::domain::session::Settings;
 use crate::domain::sub_agent::{GENERAL, Share, SubAgent, TASK, is_for_sub_agents};
-use crate::service::Service;
 use crate::service::error::{Error, FieldError};
+use crate::service::state::Service;
 
 /// Maximum number of sub-agents of a session.
 const MAX_SUB_AGENTS: usize = 16;

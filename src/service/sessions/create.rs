@@ -2,12 +2,12 @@
 
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
-use crate::service::Service;
 use crate::service::agents::resolve_session;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::idempotency::IdempotencyKey;
 use crate::service::session_settings::{CreateSession, NewSettings};
+use crate::service::state::Service;
 use crate::store::session_keys::{find_by_key, remove_expired_key};
 use crate::store::sessions::{find, insert};
 

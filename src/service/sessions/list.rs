@@ -5,10 +5,10 @@ use sqlx::Connection as _;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
 use crate::domain::session_filter::SessionFilter;
-use crate::service::Service;
 use crate::service::error::Error;
 use crate::service::lookup::newest_event;
 use crate::service::paging::{ListPage, PageRequest};
+use crate::service::state::Service;
 use crate::store::session_list;
 use crate::store::sessions::{self, find};
 

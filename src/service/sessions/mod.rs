@@ -2,7 +2,6 @@
 
 mod create;
 mod delete;
-mod deletion_permits;
 pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod import;
@@ -13,7 +12,6 @@ mod workspace_removal;
 
 pub(crate) use create::{CreatedSession, create_session};
 pub(crate) use delete::{DeleteSession, delete_session};
-pub(in crate::service) use deletion_permits::DeletionPermits;
 pub(crate) use list::{find_session, list_forks, list_sessions};
 pub(crate) use tickets::{CreateTicket, CreatedTicket, create_ticket};
 pub(crate) use update::{SessionUpdate, UpdateSession, update_session};

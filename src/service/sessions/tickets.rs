@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::principal::Principal;
 use crate::domain::ticket::Ticket;
-use crate::service::Service;
 use crate::service::error::Error;
+use crate::service::state::Service;
 use crate::store::stream_tickets::{NewTicket, insert, sweep};
 
 /// Lifetime of a ticket: enough to open one stream.

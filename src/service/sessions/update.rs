@@ -10,13 +10,13 @@ use crate::domain::merge_patch::merge;
 use crate::domain::permission::PermissionMode;
 use crate::domain::session::Session;
 use crate::domain::string_enum::string_enum;
-use crate::service::Service;
 use crate::service::deadline::in_time;
 use crate::service::error::{Error, FieldError};
 use crate::service::json::nullable;
 use crate::service::session_settings::{
     MAX_METADATA, NOT_READABLE, check_mode, is_readable_object, title_problem,
 };
+use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
 use crate::service::versions::check_version;
 use crate::store::events::append;

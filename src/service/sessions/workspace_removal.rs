@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-use crate::service::Service;
+use crate::service::state::Service;
 use crate::tools::workspace::RemovalNote;
 
 /// Folders with a note that they may have to be removed. The note stays when this is dropped.

@@ -4,13 +4,12 @@ use jiff::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::not_found;
 use crate::domain::ids::{DeliveryId, TenantId, WebhookId};
 use crate::domain::webhook::{Delivery, DeliveryState, WebhookEvent};
-use crate::service::Service;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::paging::{ListPage, PageRequest};
+use crate::service::state::Service;
 use crate::store::deliveries::{Replay, Selection, insert_test, list, replay};
 use crate::store::webhooks::find;
 
@@ -24,7 +23,9 @@ pub(crate) struct WebhookKey {
 impl WebhookKey {
     /// Refuses a webhook that does not exist or is disabled.
     async fn check_enabled(self, conn: &mut PgConnection) -> Result<(), Error> {
-        let webhook = find(conn, self.tenant, self.id).await?.ok_or_else(|| not_found(self.id))?;
+        let webhook = find(conn, self.tenant, self.id)
+            .await?
+            .ok_or_else(|| Error::webhook_not_found(self.id))?;
         if webhook.disabled.is_some() { Err(Error::WebhookDisabled) } else { Ok(()) }
     }
 }
@@ -58,7 +59,9 @@ pub(crate) async fn list_deliveries(
     let DeliveryFilter { webhook: WebhookKey { tenant, id: webhook_id }, state } = filter;
     let selection = |slice| Selection { tenant, webhook_id, state, slice };
     let read = service.pool.with(tenant, async |conn| {
-        find(conn, tenant, webhook_id).await?.ok_or_else(|| not_found(webhook_id))?;
+        find(conn, tenant, webhook_id)
+            .await?
+            .ok_or_else(|| Error::webhook_not_found(webhook_id))?;
         let deliveries = list(conn, selection(request.slice())).await?;
         let mut page = request.page(deliveries, |delivery| delivery.id);
         if let Some(slice) = page.slice_before() {

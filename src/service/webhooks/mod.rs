@@ -5,11 +5,11 @@ mod request;
 
 use std::time::Duration;
 
-use super::Service;
 use super::deadline::in_time;
 use super::error::Error;
 use crate::domain::ids::{TenantId, WebhookId};
 use crate::domain::webhook::{Webhook, WebhookSecret};
+use crate::service::state::Service;
 use crate::store::webhooks::{self as store, Changes, MAX_WEBHOOKS, NewWebhook};
 pub(crate) use deliveries::{
     DeliveryFilter, WebhookKey, list_deliveries, replay_deliveries, send_test,
@@ -47,7 +47,7 @@ pub(crate) async fn create_webhook(
         }
         Ok(store::find(conn, tenant_id, id).await?)
     });
-    let webhook = in_time(stored).await?.ok_or_else(|| not_found(id))?;
+    let webhook = in_time(stored).await?.ok_or_else(|| Error::webhook_not_found(id))?;
     Ok(CreatedWebhook { webhook, secret })
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn find_webhook(
     id: WebhookId,
 ) -> Result<Webhook, Error> {
     let webhook = service.pool.with(tenant, async |conn| store::find(conn, tenant, id).await);
-    webhook.await?.ok_or_else(|| not_found(id))
+    webhook.await?.ok_or_else(|| Error::webhook_not_found(id))
 }
 
 /// Changes a webhook.
@@ -86,7 +86,7 @@ pub(crate) async fn update_webhook(
     let updated = service.pool.with(tenant, async |conn| {
         Ok::<_, Error>(store::update(conn, tenant, id, &changes).await?)
     });
-    in_time(updated).await?.ok_or_else(|| not_found(id))
+    in_time(updated).await?.ok_or_else(|| Error::webhook_not_found(id))
 }
 
 /// Deletes a webhook with its queued deliveries.
@@ -98,7 +98,7 @@ pub(crate) async fn delete_webhook(
     let deleted = service
         .pool
         .with(tenant, async |conn| Ok::<_, Error>(store::delete(conn, tenant, id).await?));
-    if in_time(deleted).await? { Ok(()) } else { Err(not_found(id)) }
+    if in_time(deleted).await? { Ok(()) } else { Err(Error::webhook_not_found(id)) }
 }
 
 /// Replaces the secret of a webhook. The previous secret also signs deliveries for
@@ -112,13 +112,9 @@ pub(crate) async fn rotate_secret(
     let replaced = service.pool.with(tenant, async |conn| {
         Ok::<_, Error>(store::replace_secret(conn, tenant, id, &secret, OLD_SECRET_LIFETIME).await?)
     });
-    if in_time(replaced).await? { Ok(secret) } else { Err(not_found(id)) }
+    if in_time(replaced).await? { Ok(secret) } else { Err(Error::webhook_not_found(id)) }
 }
 
 fn new_secret() -> Result<WebhookSecret, Error> {
     WebhookSecret::generate().map_err(Error::internal)
-}
-
-fn not_found(id: WebhookId) -> Error {
-    Error::WebhookNotFound(id.to_string())
 }

@@ -4,9 +4,9 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use crate::domain::webhook::WebhookEvent;
-use crate::service::Service;
 use crate::service::error::{Error, FieldError};
 use crate::service::json::{not_null, nullable};
+use crate::service::state::Service;
 
 /// Maximum length of a URL, in characters.
 const MAX_URL: usize = 2000;

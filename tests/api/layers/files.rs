@@ -12,8 +12,28 @@ const MAX_LINES: usize = 350;
 /// Files that are longer. The list only shrinks.
 const LONGER: [&str; 3] = ["domain/event/mod.rs", "domain/run.rs", "metrics.rs"];
 
-/// The modules whose files are read, and the maximum number of files in an import cycle of each.
-const MAX_CYCLE: [(&str, usize); 2] = [("http", 6), ("worker", 2)];
+/// The maximum number of files in an import cycle of each module. The numbers only shrink.
+const MAX_CYCLE: [(&str, usize); 19] = [
+    ("agent", 4),
+    ("app", 0),
+    ("bus", 3),
+    ("cli", 9),
+    ("config", 14),
+    ("domain", 4),
+    ("faults", 3),
+    ("http", 3),
+    ("metrics", 0),
+    ("model", 19),
+    ("outbound", 4),
+    ("service", 0),
+    ("spans", 4),
+    ("store", 8),
+    ("telemetry", 2),
+    ("tokens", 5),
+    ("tools", 25),
+    ("webhooks", 0),
+    ("worker", 2),
+];
 
 /// The path of a module under `src`, such as `["http", "server", "cors"]`.
 type ModulePath = Vec<String>;
@@ -177,12 +197,33 @@ fn largest_cycle(graph: &BTreeMap<ModulePath, BTreeSet<ModulePath>>) -> Vec<Stri
 
 #[test]
 fn import_cycles_are_small() {
+    let mut read = 0;
     for (module, max) in MAX_CYCLE {
         let graph = import_graph(module);
-        assert!(graph.len() > 20, "only {} files of {module} were read", graph.len());
+        assert!(graph.len() > 1, "only {} files of {module} were read", graph.len());
+        read += graph.len();
         let cycle = largest_cycle(&graph);
-        assert!(cycle.len() <= max, "{} files import each other: {cycle:#?}", cycle.len());
+        println!("{module}: {} of {} files import each other", cycle.len(), graph.len());
+        assert!(
+            cycle.len() <= max,
+            "{} files of {module} import each other: {cycle:#?}",
+            cycle.len()
+        );
     }
+    assert!(read > 500, "only {read} files were read");
+}
+
+#[test]
+fn every_folder_of_src_has_a_maximum_cycle() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let entries = fs::read_dir(src).unwrap().map(|entry| entry.unwrap().path());
+    let folders: BTreeSet<String> = entries
+        .filter(|path| path.is_dir())
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    let known: BTreeSet<String> =
+        MAX_CYCLE.iter().map(|(module, _)| (*module).to_owned()).collect();
+    assert_eq!(folders, known);
 }
 
 #[test]

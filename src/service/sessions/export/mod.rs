@@ -11,8 +11,8 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::ids::{SessionId, TenantId};
-use crate::service::Service;
 use crate::service::error::Error;
+use crate::service::state::Service;
 use crate::store::messages::{Range, Stored, list};
 use crate::store::session_transfer::count_messages;
 use crate::store::sessions::find;

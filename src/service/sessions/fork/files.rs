@@ -2,8 +2,8 @@
 
 use super::super::workspace_removal::WorkspaceRemoval;
 use crate::domain::ids::SessionId;
-use crate::service::Service;
 use crate::service::error::Error;
+use crate::service::state::Service;
 use crate::tools::workspace::{CopyError, RemovalNote, copy_folder};
 
 /// The workspace of a fork that is not stored yet. It is removed when this is dropped.

@@ -10,13 +10,13 @@ use bytes::Bytes;
 
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
-use crate::service::Service;
 use crate::service::agents::resolve_session;
 use crate::service::content::{ContentTotals, check_model_support};
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::offload::offload;
 use crate::service::session_settings::NewSettings;
+use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
 use crate::store::session_transfer::insert_history;
 use crate::store::sessions::{find, insert};

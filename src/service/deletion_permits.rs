@@ -3,8 +3,7 @@
 //! A large deletion takes seconds. Large and small deletions have separate permits, so that small
 //! ones do not wait for large ones.
 
-use crate::service::concurrency_limit::{ConcurrencyLimit, ConcurrencyPermit};
-use crate::service::{MAX_WAIT, MAX_WAITING};
+use super::concurrency_limit::{ConcurrencyLimit, ConcurrencyPermit, MAX_WAIT, MAX_WAITING};
 
 /// Concurrent deletions of each kind. Each holds a database connection.
 const CONCURRENT: usize = 2;
@@ -13,13 +12,13 @@ const LARGE: i64 = 10_000;
 
 /// Permits to delete sessions.
 #[derive(Debug, Clone)]
-pub(in crate::service) struct DeletionPermits {
+pub(super) struct DeletionPermits {
     small: ConcurrencyLimit,
     large: ConcurrencyLimit,
 }
 
 impl DeletionPermits {
-    pub(in crate::service) fn new() -> Self {
+    pub(super) fn new() -> Self {
         let limit = || ConcurrencyLimit::new(CONCURRENT, MAX_WAITING, MAX_WAIT);
         Self { small: limit(), large: limit() }
     }

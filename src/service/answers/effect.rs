@@ -1,0 +1,88 @@
+//! The effect of an answer on its run.
+
+use sqlx::PgConnection;
+
+use crate::domain::event::{Frame, NewEvent};
+use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::run::Run;
+use crate::faults::{self, Point};
+use crate::service::error::Error;
+use crate::service::lookup::find_run;
+use crate::service::state::Service;
+use crate::service::transaction::in_transaction;
+use crate::store::decisions::{LockedCall, plan_wake};
+use crate::store::events::append;
+
+/// An answered run.
+#[derive(Debug)]
+pub(crate) struct AnsweredRun {
+    /// The run, after the answer.
+    pub(crate) run: Run,
+    /// True if an earlier request gave the same answer.
+    pub(crate) is_repeated: bool,
+}
+
+/// The run that an answer belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::service) struct RecordedAnswer {
+    pub(in crate::service) run_id: RunId,
+    /// True if an earlier request gave the same answer.
+    pub(in crate::service) is_repeated: bool,
+}
+
+/// The effect of an answer, in a transaction that is not committed yet.
+#[derive(Debug)]
+pub(in crate::service) struct AnswerEffect {
+    run_id: RunId,
+    frames: Vec<Frame>,
+    /// True if no other call of the run waits, so that the run can continue.
+    resumes_run: bool,
+    is_repeated: bool,
+}
+
+impl AnswerEffect {
+    /// An answer that was given before and changes nothing.
+    pub(super) const fn repeated(run_id: RunId) -> Self {
+        Self { run_id, frames: Vec::new(), resumes_run: false, is_repeated: true }
+    }
+
+    /// Appends the events of an answer, and plans that the run continues if no other call waits.
+    pub(super) async fn record(
+        conn: &mut PgConnection,
+        call: &LockedCall,
+        events: &[NewEvent],
+    ) -> Result<Self, Error> {
+        let frames = append(conn, call.session_id, Some(call.run_id), events).await?;
+        let resumes_run = plan_wake(conn, call).await?;
+        Ok(Self { run_id: call.run_id, frames, resumes_run, is_repeated: false })
+    }
+
+    /// Publishes the events, and announces the run if it continues. Called after the commit.
+    pub(in crate::service) async fn publish(
+        self,
+        service: &Service,
+        session_id: SessionId,
+    ) -> RecordedAnswer {
+        if self.resumes_run {
+            faults::point(Point::Decided).await;
+        }
+        service.bus.publish(session_id, self.frames);
+        if self.resumes_run {
+            service.bus.announce_work();
+        }
+        RecordedAnswer { run_id: self.run_id, is_repeated: self.is_repeated }
+    }
+}
+
+/// Records an answer in a transaction of its own, publishes it, and reads the run.
+pub(super) async fn answer(
+    service: &Service,
+    tenant: TenantId,
+    session_id: SessionId,
+    record: impl AsyncFnOnce(&mut PgConnection) -> Result<AnswerEffect, Error>,
+) -> Result<AnsweredRun, Error> {
+    let effect = in_transaction(service, tenant, record).await?;
+    let RecordedAnswer { run_id, is_repeated } = effect.publish(service, session_id).await;
+    let run = find_run(service, tenant, session_id, run_id).await?;
+    Ok(AnsweredRun { run, is_repeated })
+}
