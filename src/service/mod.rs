@@ -35,7 +35,6 @@ pub(crate) mod verification;
 pub(crate) mod versions;
 pub(crate) mod webhooks;
 
-use crate::store::requests::RequestSources;
 pub use agent_error::AgentError;
 pub use agents::{BadAgentFile, OperatorAgents, check_operator_agents};
 pub use error::{Error, FieldError};

@@ -100,7 +100,15 @@ impl Retry {
 pub async fn in_time<T, E: From<StoreError>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    match timeout(DATABASE_TIMEOUT, work).await {
+    within(DATABASE_TIMEOUT, work).await
+}
+
+/// Runs database work with a time limit. Fails with [`StoreError::NoAnswer`] after the limit.
+pub async fn within<T, E: From<StoreError>>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    match timeout(limit, work).await {
         Ok(done) => done,
         Err(_) => Err(StoreError::NoAnswer.into()),
     }

@@ -10,7 +10,7 @@ use crate::domain::api_key::Scope;
 use crate::domain::ids::TenantId;
 use crate::domain::principal::Principal;
 use crate::http::error::ApiError;
-use crate::http::server::deadline::in_time;
+use crate::service::deadline::in_time;
 use crate::store::connections::Connections;
 use crate::store::tenants::find_or_insert;
 use crate::tokens::Issuer;

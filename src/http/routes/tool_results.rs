@@ -11,11 +11,11 @@ use crate::http::error::{ApiError, Problem};
 use crate::http::extract::large_body::LargeJsonBody;
 use crate::http::extract::path::SessionPath;
 use crate::http::resources::RunResource;
-use crate::http::server::deadline::in_time;
 use crate::http::state::Api;
 use crate::service::Error;
 use crate::service::answers::{ParsedResult, ToolResultInput, add_tool_results, parse_results};
 use crate::service::content::InputContent;
+use crate::service::deadline::in_time;
 use crate::service::json::objects;
 use crate::service::offload::offload;
 

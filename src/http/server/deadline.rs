@@ -5,21 +5,9 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::Method;
-use tokio::time::timeout;
 
 use crate::http::error::ApiError;
-use crate::service::deadline::DEADLINE;
-use crate::store::StoreError;
-
-/// Runs the work of a handler. Fails after the deadline.
-pub(in crate::http) async fn in_time<T, E: From<StoreError>>(
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    match timeout(DEADLINE, work).await {
-        Ok(done) => done,
-        Err(_) => Err(StoreError::NoAnswer.into()),
-    }
-}
+use crate::service::deadline::in_time;
 
 /// Applies the deadline to requests without a body. Reading a body has its own deadline, so the
 /// handlers of other requests apply this one after the body.
@@ -48,6 +36,7 @@ fn has_own_deadline(request: &Request) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::deadline::DEADLINE;
     use axum::Router;
     use axum::body::Body;
     use axum::middleware::from_fn;

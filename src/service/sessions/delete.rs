@@ -131,7 +131,7 @@ impl Deletion<'_> {
         let begun = in_time(async {
             let conn: &mut PgConnection = &mut conn;
             settle_spent(conn, self.request.tenant).await?;
-            Ok(conn.begin().await?)
+            Ok::<_, Error>(conn.begin().await?)
         });
         let mut transaction = begun.await?;
         let (pending, is_usable) = match self.stop_and_delete(&mut transaction).await {
@@ -223,7 +223,7 @@ impl Deletion<'_> {
     /// Commits the deletion. Returns false if the database did not confirm the commit but has
     /// carried it out: the state of the connection is unknown then.
     async fn commit(&self, transaction: Transaction<'_, Postgres>) -> Result<bool, Error> {
-        match in_time(async { Ok(transaction.commit().await?) }).await {
+        match in_time(async { Ok::<_, Error>(transaction.commit().await?) }).await {
             Ok(()) => Ok(true),
             Err(_) if in_time(self.is_deleted()).await.unwrap_or(false) => Ok(false),
             Err(error) => Err(error),

@@ -14,7 +14,6 @@ use crate::http::error::ApiError;
 use crate::http::extract::headers::resume_after;
 use crate::http::extract::idempotency::mark_repeated;
 use crate::http::resources::{RunResource, run_path};
-use crate::http::server::deadline::in_time;
 use crate::http::server::detached::disconnected;
 use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
@@ -22,6 +21,7 @@ use crate::http::stream::event_types::EventTypes;
 use crate::http::stream::format::StreamFormat;
 use crate::http::stream::sse::{StreamPhase, StreamRequest, respond};
 use crate::service::Error;
+use crate::service::deadline::in_time;
 use crate::service::lookup::{check_reached, find_run, has_ended};
 use crate::service::messages::PostedRun;
 
