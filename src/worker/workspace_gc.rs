@@ -85,6 +85,7 @@ mod tests {
     use super::*;
     use crate::store::testing::database;
     use crate::tools::workspace::RemovalNote;
+    use sqlx::PgConnection;
     use std::fs;
 
     #[tokio::test]
@@ -92,18 +93,18 @@ mod tests {
         let (database, home) = (database().await, tempfile::TempDir::new().unwrap());
         let pool = Connections::from(database.pool(1));
         let workspaces = home.path().to_owned();
-        let mut conn = pool.acquire().await.unwrap();
-        let here = database_id(&mut conn).await.unwrap();
         let kept = SessionId::new();
-        sqlx::query(
-            "INSERT INTO sessions (id, tenant_id, model, settings)
-             SELECT $1, id, 'm', '{}' FROM tenants",
-        )
-        .bind(kept.as_uuid())
-        .execute(&mut *conn)
-        .await
-        .unwrap();
-        conn.give_back();
+        let prepare = async |conn: &mut PgConnection| {
+            sqlx::query(
+                "INSERT INTO sessions (id, tenant_id, model, settings)
+                 SELECT $1, id, 'm', '{}' FROM tenants",
+            )
+            .bind(kept.as_uuid())
+            .execute(&mut *conn)
+            .await?;
+            database_id(conn).await
+        };
+        let here = pool.with(prepare).await.unwrap();
 
         let [gone, of_others, without_note] = [(); 3].map(|()| SessionId::new());
         let folder = |id: SessionId| workspaces.join(id.to_string());
@@ -136,9 +137,7 @@ mod tests {
     async fn a_collection_begins_where_the_one_before_ended() {
         let (database, home) = (database().await, tempfile::TempDir::new().unwrap());
         let pool = Connections::from(database.pool(1));
-        let mut conn = pool.acquire().await.unwrap();
-        let here = database_id(&mut conn).await.unwrap();
-        conn.give_back();
+        let here = pool.with(async |conn| database_id(conn).await).await.unwrap();
         let mut ids: Vec<_> = (0..=BATCH).map(|_| SessionId::new()).collect();
         ids.sort_unstable();
         let folder = |id: &SessionId| home.path().join(id.to_string());

@@ -219,10 +219,12 @@ impl Reader {
             limit: i64::try_from(PAGE).unwrap_or(i64::MAX),
         };
         let bytes = i64::try_from(PAGE_BYTES).unwrap_or(i64::MAX);
-        let mut conn = self.api.service.pool.acquire_as(self.request.tenant).await?;
-        let piece = read_some(&mut conn, range, bytes).await?;
-        let is_deleted = piece.frames.is_empty() && !exists(&mut conn, range.session_id).await?;
-        conn.give_back();
+        let read = self.api.service.pool.with(self.request.tenant, async |conn| {
+            let piece = read_some(conn, range, bytes).await?;
+            let is_deleted = piece.frames.is_empty() && !exists(conn, range.session_id).await?;
+            Ok::<_, StoreError>((piece, is_deleted))
+        });
+        let (piece, is_deleted) = read.await?;
         if is_deleted {
             self.end_deleted();
             return Ok(());

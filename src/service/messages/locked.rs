@@ -59,18 +59,19 @@ impl MessagePost<'_> {
         interrupts: bool,
         check: ContentCheck,
     ) -> Result<Option<LockedAccept>, Error> {
-        let mut conn = self.service.pool.acquire_as(self.tenant).await?;
-        let mut transaction = conn.begin().await?;
-        let result = self.accept_in(&mut transaction, new, interrupts, check).await;
-        if matches!(result, Ok(Some(LockedAccept { accepted: Accepted::Run(_), .. }))) {
-            transaction.commit().await?;
-        } else if let Err(error @ Error::Store(_)) = result {
-            return Err(error);
-        } else {
-            transaction.rollback().await?;
-        }
-        conn.give_back();
-        result
+        let work = async |conn: &mut PgConnection| {
+            let mut transaction = conn.begin().await?;
+            let result = self.accept_in(&mut transaction, new, interrupts, check).await;
+            if matches!(result, Ok(Some(LockedAccept { accepted: Accepted::Run(_), .. }))) {
+                transaction.commit().await?;
+            } else if let Err(error @ Error::Store(_)) = result {
+                return Err(error);
+            } else {
+                transaction.rollback().await?;
+            }
+            Ok(result)
+        };
+        self.service.pool.with(self.tenant, work).await?
     }
 
     async fn accept_in(

@@ -46,12 +46,11 @@ impl DatabaseProbe {
 }
 
 async fn query_schema(pool: &Connections) -> Result<(), SchemaMismatch> {
-    let mut conn = pool.acquire().await?;
-    let found = check_schema(&mut conn).await;
-    if !matches!(found, Err(SchemaMismatch::Store(_))) {
-        conn.give_back();
-    }
-    found
+    pool.with(async |conn| match check_schema(conn).await {
+        Err(error @ SchemaMismatch::Store(_)) => Err(error),
+        found => Ok(found),
+    })
+    .await?
 }
 
 impl DatabaseChecks {
