@@ -16,9 +16,9 @@ use super::request_body::assemble;
 use crate::bus::Bus;
 use crate::config::{Listen, Serve};
 use crate::http::{
-    Api, Forwarding, Health, Options, Site, Timeouts, health_router, metrics_router, router, serve,
+    Api, Forwarding, Health, Site, Timeouts, health_router, metrics_router, router, serve,
 };
-use crate::service::{Defaults, Parts, Service, check_operator_agents};
+use crate::service::{Options, Parts, Service, check_operator_agents};
 use crate::store::connections::TenantConnections;
 use crate::tokens::Issuer;
 use crate::tools::Registry;
@@ -46,7 +46,7 @@ impl Shared {
         Self { pool, bus, tools, permissions, workspaces: workspaces.into() }
     }
 
-    fn into_service(self, health: &Health, defaults: Defaults, options: &Options) -> Service {
+    fn into_service(self, health: &Health, options: Options) -> Service {
         let Self { pool, bus, tools, permissions, workspaces } = self;
         Service::new(Parts {
             pool,
@@ -54,13 +54,10 @@ impl Shared {
             bus,
             tools,
             permissions,
-            defaults: Arc::new(defaults),
-            on_busy: options.on_busy,
-            max_queued: options.max_queued,
+            options,
             metrics: Arc::clone(&health.metrics),
             assemble,
             workspaces,
-            webhook_hosts: Arc::clone(&options.webhook_hosts),
         })
     }
 }
@@ -86,9 +83,9 @@ impl Listening {
         let draining = health.draining.clone();
         match listen {
             Listen::Api(serve) => {
-                let Serve { bind, defaults, http, forwarding, .. } = *serve;
+                let Serve { bind, service, http, forwarding, .. } = *serve;
                 let (timeouts, issuer) = (http.timeouts, http.tokens.clone());
-                let service = Arc::new(shared.into_service(&health, defaults, &http));
+                let service = Arc::new(shared.into_service(&health, service));
                 let api = Api::new(health, service, http);
                 check_operator_agents(&api.service)
                     .await

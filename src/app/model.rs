@@ -16,7 +16,7 @@ use simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 pub(super) fn models_to_refresh(listen: &Listen) -> Option<Arc<Models>> {
     match listen {
         Listen::Api(serve) if serve.refresh_models => {
-            Some(Arc::clone(&serve.defaults.model_rules.models))
+            Some(Arc::clone(&serve.service.defaults.model_rules.models))
         }
         Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => None,
     }

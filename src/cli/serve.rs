@@ -65,7 +65,7 @@ pub(super) fn summarize(config: &Config) -> Summary {
         Listen::Health(_) | Listen::Nowhere => None,
     };
     let needs_keys = serve.is_some_and(|serve| serve.http.needs_keys);
-    let defaults = serve.map(|serve| &serve.defaults);
+    let defaults = serve.map(|serve| &serve.service.defaults);
     let model = match config.work.as_ref().map(|Work { model, .. }| model) {
         Some(ModelSource::Simulator { .. }) => {
             "simulator: scripted answers, not a language model".to_owned()

@@ -50,7 +50,7 @@ use crate::domain::provider::Provider;
 use crate::http::{Forwarding, Options as HttpOptions};
 use crate::model::Server;
 use crate::outbound::AllowedHosts;
-use crate::service::Defaults;
+use crate::service::Options as ServiceOptions;
 use crate::tools::mcp::ServerSettings;
 use crate::tools::policy::OperatorPolicy;
 use crate::tools::{Tool, builtin};
@@ -95,8 +95,8 @@ pub enum Listen {
 pub struct Serve {
     /// The address to listen on.
     pub bind: SocketAddr,
-    /// Default settings of sessions.
-    pub defaults: Defaults,
+    /// The settings of the use cases.
+    pub service: ServiceOptions,
     /// Limits and access rules of the HTTP server.
     pub http: HttpOptions,
     /// Trusted proxies and the base path.

@@ -13,6 +13,7 @@ use super::{
 use crate::domain::provider::Provider;
 use crate::http::{KEEP_ALIVE_INTERVAL, Options as HttpOptions, Timeouts};
 use crate::outbound::AllowedHosts;
+use crate::service::Options as ServiceOptions;
 
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
 /// The model name of the simulator. It is never the name of a real model.
@@ -40,13 +41,16 @@ impl ServeArgs {
                  no run would be executed"
             );
         }
+        let service = ServiceOptions {
+            defaults,
+            on_busy: self.on_busy,
+            max_queued: self.max_queued,
+            webhook_hosts: self.work.webhook_hosts()?,
+        };
         let http = HttpOptions {
             needs_keys,
             tokens: self.tokens.into_issuer(self.auth)?.map(Arc::new),
-            webhook_hosts: Arc::new(self.work.webhook_hosts()?),
             keep_alive_every: KEEP_ALIVE_INTERVAL,
-            on_busy: self.on_busy,
-            max_queued: self.max_queued,
             timeouts: Timeouts::default(),
             max_message: usize::try_from(self.max_message_mb)? * 1_000_000,
             max_streams: usize::try_from(self.edge.max_streams)?,
@@ -55,7 +59,7 @@ impl ServeArgs {
             browser_policy: self.edge.browser_policy(self.auth)?,
         };
         let forwarding = self.forwarding.into_forwarding();
-        let serve = Serve { bind: self.bind, defaults, http, forwarding, refresh_models };
+        let serve = Serve { bind: self.bind, service, http, forwarding, refresh_models };
         let listen = Listen::Api(Box::new(serve));
         let (workspaces, state_dir) = self.database.folders(self.work.session_workspaces)?;
         let traces = self.work.traces.clone().collector()?;

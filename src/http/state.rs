@@ -7,7 +7,6 @@ use axum::extract::FromRef;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::run_options::OnBusy;
 use crate::http::auth::{Caller, Keyring};
 use crate::http::error::ApiError;
 use crate::http::extract::body::BodyLimits;
@@ -18,7 +17,6 @@ use crate::http::server::serve::Timeouts;
 use crate::http::server::stream_permits::{StreamPermit, StreamPermits};
 use crate::http::stream::probes::Probes;
 use crate::metrics::Metrics;
-use crate::outbound::AllowedHosts;
 use crate::service::{Error, Service};
 use crate::tokens::Issuer;
 use sandbox::Level;
@@ -36,14 +34,8 @@ pub struct Options {
     pub needs_keys: bool,
     /// The identity provider whose tokens are accepted.
     pub tokens: Option<Arc<Issuer>>,
-    /// The hosts that webhooks may have.
-    pub webhook_hosts: Arc<AllowedHosts>,
     /// The keep-alive interval of silent streams.
     pub keep_alive_every: Duration,
-    /// The default of `on_busy` in messages.
-    pub on_busy: OnBusy,
-    /// The maximum number of queued runs of all sessions.
-    pub max_queued: u32,
     /// The timeouts of clients.
     pub timeouts: Timeouts,
     /// The maximum size of a message or of tool results in bytes.

@@ -7,6 +7,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::Error;
 use super::lookup::find_run;
+use super::paging::{ListPage, PageRequest};
 use super::state::Service;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
@@ -20,6 +21,23 @@ pub(crate) struct ModelRequest {
     pub(crate) stored: StoredRequest,
     /// The body; JSON `null` if this version of the service generates other bytes.
     pub(crate) body: Box<RawValue>,
+}
+
+/// Lists the recorded requests of a run, by their numbers.
+pub(crate) async fn list_model_requests(
+    service: &Service,
+    tenant: TenantId,
+    session_id: SessionId,
+    run_id: RunId,
+    request: PageRequest<i32>,
+) -> Result<ListPage<StoredRequest, i32>, Error> {
+    find_run(service, tenant, session_id, run_id).await?;
+    let read = service.pool.with(tenant, async |conn| {
+        let filter = |slice| Filter { tenant, session_id, run_id, slice };
+        let list = async |conn: &mut PgConnection, slice| list(conn, filter(slice)).await;
+        request.read(conn, |stored: &StoredRequest| stored.n, list).await
+    });
+    Ok(read.await?)
 }
 
 /// Reads a recorded request and regenerates its body from the history.

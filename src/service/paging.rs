@@ -1,5 +1,7 @@
 //! Pages of lists that clients read forwards and backwards by the key of an item.
 
+use sqlx::PgConnection;
+
 use crate::domain::page::Slice;
 
 /// A request for a page.
@@ -20,6 +22,20 @@ impl<K: Clone> PageRequest<K> {
     pub(crate) fn slice(&self) -> Slice<K> {
         let is_upwards = self.is_ascending != self.is_before;
         Slice { from: self.from.clone(), is_upwards, limit: self.limit + 1 }
+    }
+
+    /// Reads the page, and whether there are items before it. `list` reads the items of a slice.
+    pub(crate) async fn read<T, E>(
+        &self,
+        conn: &mut PgConnection,
+        key: impl Fn(&T) -> K,
+        list: impl AsyncFn(&mut PgConnection, Slice<K>) -> Result<Vec<T>, E>,
+    ) -> Result<ListPage<T, K>, E> {
+        let mut page = self.page(list(conn, self.slice()).await?, key);
+        if let Some(slice) = page.slice_before() {
+            page.set_has_previous(!list(conn, slice).await?.is_empty());
+        }
+        Ok(page)
     }
 
     /// Makes the page from the items of the slice, in the order of their keys.

@@ -55,6 +55,19 @@ pub struct Defaults {
     pub agents: OperatorAgents,
 }
 
+/// The settings of the operator for the use cases.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The defaults of new sessions.
+    pub defaults: Defaults,
+    /// The effect of a message on a busy session, if the message does not name one.
+    pub on_busy: OnBusy,
+    /// The maximum number of queued runs, over all sessions.
+    pub max_queued: u32,
+    /// The hosts that webhooks may name.
+    pub webhook_hosts: AllowedHosts,
+}
+
 /// Regenerates the body of a model request.
 pub type Assemble = fn(&RequestSources, &RequestForm) -> Result<Bytes, serde_json::Error>;
 
@@ -71,20 +84,14 @@ pub struct Parts {
     pub tools: Arc<Registry>,
     /// The permission policy of the operator.
     pub permissions: Arc<OperatorPolicy>,
-    /// The defaults of new sessions.
-    pub defaults: Arc<Defaults>,
-    /// The effect of a message on a busy session, if the message does not name one.
-    pub on_busy: OnBusy,
-    /// The maximum number of queued runs, over all sessions.
-    pub max_queued: u32,
+    /// The settings of the operator.
+    pub options: Options,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// Regenerates the bodies of model requests.
     pub assemble: Assemble,
     /// The folder with the workspaces of sessions.
     pub workspaces: Arc<Path>,
-    /// The hosts that webhooks may name.
-    pub webhook_hosts: Arc<AllowedHosts>,
 }
 
 /// The state that the use cases share.
@@ -94,13 +101,13 @@ pub struct Service {
     pub(crate) bus: Arc<Bus>,
     pub(crate) tools: Arc<Registry>,
     pub(crate) permissions: Arc<OperatorPolicy>,
-    pub(crate) defaults: Arc<Defaults>,
+    pub(crate) defaults: Defaults,
     pub(crate) on_busy: OnBusy,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) assemble: Assemble,
     pub(crate) workspaces: Arc<Path>,
     pub(crate) admission: Admission,
-    pub(crate) webhook_hosts: Arc<AllowedHosts>,
+    pub(crate) webhook_hosts: AllowedHosts,
     /// Work that continues after its request, and that the shutdown waits for.
     pub(crate) tasks: TaskTracker,
     pub(crate) copies: ConcurrencyLimit,
@@ -118,20 +125,20 @@ impl Service {
     /// Makes a service of its parts.
     pub fn new(parts: Parts) -> Self {
         let limit = |running| ConcurrencyLimit::new(running, MAX_WAITING, MAX_WAIT);
-        let Parts { pool, admission_pool, bus, tools, permissions, defaults, on_busy, .. } = parts;
+        let Parts { pool, admission_pool, bus, tools, permissions, options, .. } = parts;
         Self {
             pool,
             admission_pool,
             bus,
             tools,
             permissions,
-            defaults,
-            on_busy,
+            defaults: options.defaults,
+            on_busy: options.on_busy,
             metrics: parts.metrics,
             assemble: parts.assemble,
             workspaces: parts.workspaces,
-            admission: Admission::new(parts.max_queued),
-            webhook_hosts: parts.webhook_hosts,
+            admission: Admission::new(options.max_queued),
+            webhook_hosts: options.webhook_hosts,
             tasks: TaskTracker::new(),
             copies: limit(MAX_COPIES),
             deletions: DeletionPermits::new(),

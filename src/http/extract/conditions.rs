@@ -1,5 +1,6 @@
 //! Conditional requests by entity tags (RFC 9110, section 13).
 
+use axum::response::{IntoResponse, Response};
 use http::header::{AsHeaderName, ETAG, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, StatusCode};
 
@@ -35,6 +36,18 @@ pub(in crate::http) fn not_modified(headers: &HeaderMap, last_seq: i64) -> Optio
     let list = joined(headers, IF_NONE_MATCH)?;
     let has_it = || tags(&list).any(|tag| version_of(tag.opaque) == Some(last_seq));
     (list.trim() == "*" || has_it()).then_some(StatusCode::NOT_MODIFIED)
+}
+
+/// The response with the `ETag` of this version, or `304` if the client has the version already.
+pub(in crate::http) fn unless_known<B: IntoResponse>(
+    headers: &HeaderMap,
+    last_seq: i64,
+    body: impl FnOnce() -> B,
+) -> Response {
+    match not_modified(headers, last_seq) {
+        Some(status) => (status, etag(last_seq)).into_response(),
+        None => (etag(last_seq), body()).into_response(),
+    }
 }
 
 /// Joins the list of several header lines.

@@ -7,10 +7,9 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use sqlx::PgConnection;
 
 use crate::domain::pending_call::PendingCall;
-use crate::domain::permission::{Awaits, Decision};
+use crate::domain::permission::Decision;
 use crate::domain::run_status::RunStatus;
 use crate::domain::string_enum::{optional_string_enum, string_enum};
 use crate::http::auth::Caller;
@@ -20,10 +19,10 @@ use crate::http::extract::json_body::JsonBody;
 use crate::http::extract::path::{CallPath, SessionPath};
 use crate::http::resources::{Page, RunResource};
 use crate::http::state::Api;
-use crate::service::answers::{AnsweredRun, ApprovalDecision, Remember, decide_approval as decide};
+use crate::service::answers::{
+    AnsweredRun, ApprovalDecision, Remember, decide_approval as decide, pending_approvals,
+};
 use crate::service::deadline::in_time;
-use crate::service::lookup::newest_event;
-use crate::store::decisions::list_pending;
 use crate::tools::policy::visible;
 
 /// A call that waits for a decision.
@@ -83,13 +82,8 @@ pub(in crate::http) async fn list_approvals(
     path: SessionPath,
 ) -> Result<Json<Page<ApprovalResource>>, ApiError> {
     let SessionPath(session_id) = path;
-    let tenant = caller.tenant;
-    newest_event(&api.service, tenant, session_id).await?;
-    let list = async |conn: &mut PgConnection| list_pending(conn, tenant, session_id).await;
-    let pending = api.service.pool.with(tenant, list).await?;
-    let waiting = pending.into_iter().filter(|call| call.awaits == Awaits::Approval);
-    let data = waiting.map(ApprovalResource::from).collect();
-    Ok(Json(Page::whole(data)))
+    let pending = pending_approvals(&api.service, caller.tenant, session_id).await?;
+    Ok(Json(Page::whole(pending.into_iter().map(ApprovalResource::from).collect())))
 }
 
 /// A decision on a call.

@@ -5,12 +5,9 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Uri};
 use serde::Deserialize;
-use sqlx::PgConnection;
 
 use super::paging::{Order, links, page_request};
 use crate::domain::event::{Event, Frame, Streamed};
-use crate::domain::ids::SessionId;
-use crate::domain::page::Slice;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::headers::resume_after;
@@ -20,10 +17,8 @@ use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::format::StreamFormat;
 use crate::http::stream::sse::{StreamPhase, StreamRequest, respond};
-use crate::service::lookup::{check_reached, newest_event};
-use crate::store::StoreError;
-use crate::store::events::list_slice;
-use crate::store::typed_events::{Found, list_types};
+use crate::service;
+use crate::service::lookup::check_reached;
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -96,37 +91,10 @@ pub(in crate::http) async fn list_events(
     let TypedParams(ListEvents { limit, after, before, order, types }) = query;
     let request = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
     let types = EventTypes::of(types.as_deref()).of_events()?;
-    let newest = newest_event(&api.service, caller.tenant, session_id).await?;
-    let query = EventQuery { session_id, newest, types };
-    let read = async |conn: &mut PgConnection| {
-        let Found { frames, up_to } = query.find(conn, request.slice()).await?;
-        let mut page = request.page_up_to(frames, up_to, |frame| frame.seq);
-        if let Some(back) = page.slice_before() {
-            let found = query.find(conn, back).await?;
-            page.set_has_previous(!found.frames.is_empty() || found.up_to.is_some());
-        }
-        Ok::<_, ApiError>(page)
-    };
-    let page = api.service.pool.with(caller.tenant, read).await?;
+    let read =
+        service::events::list_events(&api.service, caller.tenant, session_id, types, request);
+    let page = read.await?;
     Ok((links(&page, &uri), encode_page(page.into())).into_response())
-}
-
-/// A query for the events of a list.
-struct EventQuery {
-    session_id: SessionId,
-    /// The number of the session's newest event.
-    newest: i64,
-    /// The types of the events; all types when absent.
-    types: Option<Vec<&'static str>>,
-}
-
-impl EventQuery {
-    async fn find(&self, conn: &mut PgConnection, slice: Slice<i64>) -> Result<Found, StoreError> {
-        if let Some(types) = &self.types {
-            return list_types(conn, (self.session_id, self.newest), slice, types).await;
-        }
-        Ok(Found { frames: list_slice(conn, self.session_id, slice).await?, up_to: None })
-    }
 }
 
 /// Joins the events of a page, which are encoded already.

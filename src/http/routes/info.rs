@@ -110,7 +110,7 @@ pub(in crate::http) async fn get_info(
             keys: options.needs_keys,
             tokens: options.tokens.is_some(),
             bypass: api.service.permissions.allows_bypass,
-            on_busy: options.on_busy,
+            on_busy: api.service.on_busy,
         },
         adapters: adapters().clone(),
     })

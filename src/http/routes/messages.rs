@@ -4,11 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 use http::Uri;
 use serde::Deserialize;
-use sqlx::PgConnection;
 
 use super::paging::{Order, page_request, respond as respond_page};
-use crate::domain::ids::SessionId;
-use crate::domain::page::Slice;
 use crate::domain::plain_view::plain;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
@@ -16,9 +13,8 @@ use crate::http::extract::path::SessionPath;
 use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::http::state::Api;
-use crate::service::lookup::newest_event;
+use crate::service;
 use crate::service::sessions::export::HistoryItem;
-use crate::store::messages::{Range, list};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -73,16 +69,8 @@ pub(in crate::http) async fn list_messages(
     let SessionPath(session_id) = path;
     let Params(ListMessages { limit, after, before, order, view }) = query;
     let request = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
-    newest_event(&api.service, caller.tenant, session_id).await?;
-    let read = async |conn: &mut PgConnection| {
-        let stored = list(conn, range(session_id, request.slice())).await?;
-        let mut page = request.page(stored, |stored| stored.seq);
-        if let Some(back) = page.slice_before() {
-            page.set_has_previous(!list(conn, range(session_id, back)).await?.is_empty());
-        }
-        Ok::<_, ApiError>(page)
-    };
-    let mut page = api.service.pool.with(caller.tenant, read).await?;
+    let read = service::history::list_messages(&api.service, caller.tenant, session_id, request);
+    let mut page = read.await?;
     if view == Some(MessageView::Plain) {
         for stored in &mut page.items {
             let content = plain(&stored.message.content);
@@ -91,11 +79,4 @@ pub(in crate::http) async fn list_messages(
         }
     }
     Ok(respond_page(page.map(|stored| HistoryItem::new(session_id, stored)), &uri))
-}
-
-/// The range of a slice. Messages are numbered from 1.
-fn range(session_id: SessionId, Slice { from, is_upwards, limit }: Slice<i32>) -> Range {
-    let (after, before) =
-        if is_upwards { (from.unwrap_or(0), None) } else { (0, from.or(Some(i32::MAX))) };
-    Range { session_id, after, before, limit }
 }

@@ -7,7 +7,6 @@ use http::Uri;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use sqlx::PgConnection;
 
 use super::paging::{Order, page_request, respond as respond_page};
 use crate::domain::ids::{RunId, SessionId};
@@ -22,9 +21,7 @@ use crate::http::extract::path::{RequestPath, RunPath};
 use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::http::state::Api;
-use crate::service::lookup::find_run;
-use crate::service::model_requests::read_model_request;
-use crate::store::requests::{Filter, list};
+use crate::service::model_requests::{list_model_requests, read_model_request};
 
 /// A finished model request.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -147,18 +144,8 @@ pub(in crate::http) async fn list_requests(
     let RunPath(session_id, run_id) = path;
     let Params(ListRequests { limit, after, before, order }) = query;
     let request = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
-    let tenant = caller.tenant;
-    find_run(&api.service, tenant, session_id, run_id).await?;
-    let filter = |slice| Filter { tenant, session_id, run_id, slice };
-    let read = async |conn: &mut PgConnection| {
-        let requests = list(conn, filter(request.slice())).await?;
-        let mut page = request.page(requests, |request| request.n);
-        if let Some(back) = page.slice_before() {
-            page.set_has_previous(!list(conn, filter(back)).await?.is_empty());
-        }
-        Ok::<_, ApiError>(page)
-    };
-    let page = api.service.pool.with(tenant, read).await?;
+    let read = list_model_requests(&api.service, caller.tenant, session_id, run_id, request);
+    let page = read.await?;
     let resource = |stored| RequestResource::new(session_id, run_id, stored);
     Ok(respond_page(page.map(resource), &uri))
 }

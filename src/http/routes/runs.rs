@@ -5,7 +5,6 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, Uri};
 use serde::Deserialize;
-use sqlx::PgConnection;
 
 use super::events::{StreamEvents, StreamHeaders};
 use super::paging::{Order, page_request, respond as respond_page};
@@ -21,9 +20,9 @@ use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::format::StreamFormat;
 use crate::http::stream::sse::{StreamPhase, StreamRequest, respond};
+use crate::service;
 use crate::service::cancel::{cancel_run as request_cancel, cancel_session as request_cancel_all};
-use crate::service::lookup::{check_reached, find_run, has_ended, newest_event};
-use crate::store::runs::{Filter, list};
+use crate::service::lookup::{check_reached, find_run, has_ended};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -63,18 +62,8 @@ pub(in crate::http) async fn list_runs(
     let SessionPath(session_id) = path;
     let Params(ListRuns { limit, after, before, order, status }) = query;
     let request = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
-    let tenant = caller.tenant;
-    newest_event(&api.service, tenant, session_id).await?;
-    let filter = |slice| Filter { tenant, session_id, only: None, status, slice };
-    let read = async |conn: &mut PgConnection| {
-        let runs = list(conn, filter(request.slice())).await?;
-        let mut page = request.page(runs, |run| run.accepted_seq);
-        if let Some(back) = page.slice_before() {
-            page.set_has_previous(!list(conn, filter(back)).await?.is_empty());
-        }
-        Ok::<_, ApiError>(page)
-    };
-    let page = api.service.pool.with(tenant, read).await?;
+    let page = service::runs::list_runs(&api.service, caller.tenant, session_id, status, request);
+    let page = page.await?;
     Ok(respond_page(page.map(RunResource::from), &uri))
 }
 

@@ -2,19 +2,17 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::HeaderMap;
 use serde::Serialize;
-use sqlx::PgConnection;
 
 use crate::domain::state_change::Todo;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::conditions::{etag, not_modified};
+use crate::http::extract::conditions::unless_known;
 use crate::http::extract::path::SessionPath;
 use crate::http::state::Api;
-use crate::service::Error;
-use crate::store::sessions::find_todos;
+use crate::service::sessions::{SessionTodos, find_todos};
 
 /// The todo list, as the model last wrote it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -46,13 +44,6 @@ pub(in crate::http) async fn get_todos(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let SessionPath(id) = path;
-    let tenant = caller.tenant;
-    let find = async |conn: &mut PgConnection| find_todos(conn, tenant, id).await;
-    let found = api.service.pool.with(tenant, find).await?;
-    let (todos, last_seq) =
-        found.ok_or_else(|| ApiError::Service(Error::SessionNotFound(id.to_string())))?;
-    if let Some(status) = not_modified(&headers, last_seq) {
-        return Ok((status, etag(last_seq)).into_response());
-    }
-    Ok((etag(last_seq), Json(TodoList { todos })).into_response())
+    let SessionTodos { todos, last_seq } = find_todos(&api.service, caller.tenant, id).await?;
+    Ok(unless_known(&headers, last_seq, || Json(TodoList { todos })))
 }

@@ -7,13 +7,16 @@ use sqlx::PgConnection;
 use super::effect::{AnswerEffect, AnsweredRun, answer};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::pending_call::PendingCall;
 use crate::domain::permission::{Awaits, Decision, Rule};
 use crate::domain::tool::ToolCall;
 use crate::service::error::{Error, FieldError};
+use crate::service::lookup::newest_event;
 use crate::service::session_settings::is_readable_object;
 use crate::service::state::Service;
 use crate::store::decisions::{
-    LockedCall, NewDecision, decide, find_input, list_remembered, lock_calls, remember,
+    LockedCall, NewDecision, decide, find_input, list_pending, list_remembered, lock_calls,
+    remember,
 };
 use crate::tools::policy::remember as exact_rule;
 
@@ -86,6 +89,19 @@ fn is_hidden(c: char) -> bool {
     let is_line = matches!(c, '\n' | '\t');
     (c.is_control() && !is_line)
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Lists the calls of a session that wait for an approval, in the order of the calls.
+pub(crate) async fn pending_approvals(
+    service: &Service,
+    tenant: TenantId,
+    session_id: SessionId,
+) -> Result<Vec<PendingCall>, Error> {
+    newest_event(service, tenant, session_id).await?;
+    let read = service.pool.with(tenant, async |conn| list_pending(conn, tenant, session_id).await);
+    let mut pending = read.await?;
+    pending.retain(|call| call.awaits == Awaits::Approval);
+    Ok(pending)
 }
 
 /// Decides on a call that waits for an approval.

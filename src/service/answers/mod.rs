@@ -6,7 +6,7 @@ mod result_content;
 mod tool_results;
 
 pub(in crate::service) use approval::DecideCall;
-pub(crate) use approval::{ApprovalDecision, Remember, decide_approval};
+pub(crate) use approval::{ApprovalDecision, Remember, decide_approval, pending_approvals};
 pub(crate) use effect::AnsweredRun;
 pub(in crate::service) use effect::{AnswerEffect, RecordedAnswer};
 pub(crate) use tool_results::{ParsedResult, ToolResultInput, add_tool_results, parse_results};

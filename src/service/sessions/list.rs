@@ -1,8 +1,9 @@
 //! Finding and listing sessions.
 
-use sqlx::Connection as _;
+use sqlx::{Connection as _, PgConnection};
 
 use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::note::Todo;
 use crate::domain::session::Session;
 use crate::domain::session_filter::SessionFilter;
 use crate::service::error::Error;
@@ -32,13 +33,10 @@ pub(crate) async fn list_sessions(
     let read = service.pool.with(tenant, async |conn| {
         // The search sets parameters for its transaction.
         let mut transaction = conn.begin().await?;
-        let sessions =
-            session_list::list(&mut transaction, tenant, filter, request.slice()).await?;
-        let mut page = request.page(sessions, |session| session.id);
-        if let Some(slice) = page.slice_before() {
-            let found = session_list::list(&mut transaction, tenant, filter, slice).await?;
-            page.set_has_previous(!found.is_empty());
-        }
+        let list = async |conn: &mut PgConnection, slice| {
+            session_list::list(conn, tenant, filter, slice).await
+        };
+        let page = request.read(&mut transaction, |session: &Session| session.id, list).await?;
         transaction.commit().await?;
         Ok(page)
     });
@@ -54,13 +52,31 @@ pub(crate) async fn list_forks(
 ) -> Result<ListPage<Session, SessionId>, Error> {
     newest_event(service, tenant, source).await?;
     let read = service.pool.with(tenant, async |conn| {
-        let forks = sessions::list_forks(conn, tenant, source, request.slice()).await?;
-        let mut page = request.page(forks, |fork| fork.id);
-        if let Some(slice) = page.slice_before() {
-            let found = sessions::list_forks(conn, tenant, source, slice).await?;
-            page.set_has_previous(!found.is_empty());
-        }
-        Ok(page)
+        let list = async |conn: &mut PgConnection, slice| {
+            sessions::list_forks(conn, tenant, source, slice).await
+        };
+        request.read(conn, |fork: &Session| fork.id, list).await
     });
-    read.await
+    Ok(read.await?)
+}
+
+/// The todo list of a session.
+#[derive(Debug)]
+pub(crate) struct SessionTodos {
+    /// The items, in the order of the model.
+    pub(crate) todos: Vec<Todo>,
+    /// The version of the session.
+    pub(crate) last_seq: i64,
+}
+
+/// Reads the todo list of a session.
+pub(crate) async fn find_todos(
+    service: &Service,
+    tenant: TenantId,
+    id: SessionId,
+) -> Result<SessionTodos, Error> {
+    let read = service.pool.with(tenant, async |conn| sessions::find_todos(conn, tenant, id).await);
+    let found = read.await?.ok_or_else(|| Error::SessionNotFound(id.to_string()))?;
+    let (todos, last_seq) = found;
+    Ok(SessionTodos { todos, last_seq })
 }

@@ -12,6 +12,6 @@ mod workspace_removal;
 
 pub(crate) use create::{CreatedSession, create_session};
 pub(crate) use delete::{DeleteSession, delete_session};
-pub(crate) use list::{find_session, list_forks, list_sessions};
+pub(crate) use list::{SessionTodos, find_session, find_todos, list_forks, list_sessions};
 pub(crate) use tickets::{CreateTicket, CreatedTicket, create_ticket};
 pub(crate) use update::{SessionUpdate, UpdateSession, update_session};

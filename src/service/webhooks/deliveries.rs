@@ -62,12 +62,8 @@ pub(crate) async fn list_deliveries(
         find(conn, tenant, webhook_id)
             .await?
             .ok_or_else(|| Error::webhook_not_found(webhook_id))?;
-        let deliveries = list(conn, selection(request.slice())).await?;
-        let mut page = request.page(deliveries, |delivery| delivery.id);
-        if let Some(slice) = page.slice_before() {
-            page.set_has_previous(!list(conn, selection(slice)).await?.is_empty());
-        }
-        Ok(page)
+        let list = async |conn: &mut PgConnection, slice| list(conn, selection(slice)).await;
+        Ok(request.read(conn, |delivery: &Delivery| delivery.id, list).await?)
     });
     read.await
 }

@@ -50,11 +50,7 @@ impl Signals {
         &self,
         work: impl Future<Output = T>,
     ) -> Result<T, StopCause> {
-        tokio::select! {
-            biased;
-            () = self.lost.cancelled() => Err(StopCause::LeaseLost),
-            done = work => Ok(done),
-        }
+        unless(self.lost(), work).await
     }
 
     /// Runs `work` unless the run is stopped first.
@@ -62,13 +58,7 @@ impl Signals {
         &self,
         work: impl Future<Output = T>,
     ) -> Result<T, StopCause> {
-        tokio::select! {
-            biased;
-            () = self.lost.cancelled() => Err(StopCause::LeaseLost),
-            () = self.cancel.cancelled() => Err(StopCause::Cancelled),
-            () = self.release_now.cancelled() => Err(StopCause::ShuttingDown),
-            done = work => Ok(done),
-        }
+        unless(self.stopped(), work).await
     }
 
     /// Runs `wait`, which can be abandoned at any point, unless the run is stopped or the worker
@@ -77,10 +67,36 @@ impl Signals {
         &self,
         wait: impl Future<Output = T>,
     ) -> Result<T, StopCause> {
+        let drain = async {
+            self.drain.cancelled().await;
+            StopCause::ShuttingDown
+        };
+        unless(drain, self.unless_stopped(wait)).await?
+    }
+
+    async fn lost(&self) -> StopCause {
+        self.lost.cancelled().await;
+        StopCause::LeaseLost
+    }
+
+    async fn stopped(&self) -> StopCause {
         tokio::select! {
             biased;
-            () = self.drain.cancelled() => Err(StopCause::ShuttingDown),
-            done = self.unless_stopped(wait) => done,
+            cause = self.lost() => cause,
+            () = self.cancel.cancelled() => StopCause::Cancelled,
+            () = self.release_now.cancelled() => StopCause::ShuttingDown,
         }
+    }
+}
+
+/// Runs `work` unless `stop` completes first.
+async fn unless<T>(
+    stop: impl Future<Output = StopCause>,
+    work: impl Future<Output = T>,
+) -> Result<T, StopCause> {
+    tokio::select! {
+        biased;
+        cause = stop => Err(cause),
+        done = work => Ok(done),
     }
 }

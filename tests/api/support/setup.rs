@@ -18,7 +18,7 @@ use twostep::http::{
     Forwarding, KEEP_ALIVE_INTERVAL, MAX_MESSAGE, Options as HttpOptions, Timeouts,
 };
 use twostep::outbound::AllowedHosts;
-use twostep::service::{Defaults, ModelRules, OperatorAgents};
+use twostep::service::{Defaults, ModelRules, OperatorAgents, Options as ServiceOptions};
 use twostep::tokens::Issuer;
 use twostep::tools::builtin::bash::Bash;
 use twostep::tools::mcp::ServerSettings;
@@ -124,27 +124,29 @@ pub(super) fn config(
     };
     let serve = Serve {
         bind: "127.0.0.1:0".parse().unwrap(),
-        defaults: Defaults {
-            model: setup.model.unwrap_or("simulator").to_owned(),
-            max_tokens: 1000,
-            system: SYSTEM.to_owned(),
-            limits: setup.limits,
-            prices: setup.prices,
-            // The basic sandbox level needs a workspace that no other session uses.
-            workspace: (setup.bash != Setting::Basic && !setup.own_folders)
-                .then(|| folder.canonicalize().unwrap().to_str().unwrap().to_owned()),
-            workspace_roots: Roots::new(setup.workspace_roots),
-            tools: None,
-            model_rules: setup.model_rules,
-            agents: setup.agents,
+        service: ServiceOptions {
+            defaults: Defaults {
+                model: setup.model.unwrap_or("simulator").to_owned(),
+                max_tokens: 1000,
+                system: SYSTEM.to_owned(),
+                limits: setup.limits,
+                prices: setup.prices,
+                // The basic sandbox level needs a workspace that no other session uses.
+                workspace: (setup.bash != Setting::Basic && !setup.own_folders)
+                    .then(|| folder.canonicalize().unwrap().to_str().unwrap().to_owned()),
+                workspace_roots: Roots::new(setup.workspace_roots),
+                tools: None,
+                model_rules: setup.model_rules,
+                agents: setup.agents,
+            },
+            on_busy: setup.on_busy,
+            max_queued: setup.max_queued.unwrap_or(1000),
+            webhook_hosts: setup.webhook_hosts,
         },
         http: HttpOptions {
             needs_keys: setup.needs_keys,
             tokens: setup.tokens,
-            webhook_hosts: Arc::new(setup.webhook_hosts),
             keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_INTERVAL),
-            on_busy: setup.on_busy,
-            max_queued: setup.max_queued.unwrap_or(1000),
             timeouts: setup.timeouts,
             max_message: setup.max_message.unwrap_or(MAX_MESSAGE),
             max_streams: setup.max_streams.unwrap_or(10_000),

@@ -11,13 +11,14 @@ mod response;
 mod tickets;
 mod update;
 
+use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use http::HeaderMap;
 
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::conditions::{etag, not_modified};
+use crate::http::extract::conditions::unless_known;
 use crate::http::extract::path::SessionPath;
 use crate::http::resources::SessionResource;
 use crate::http::state::Api;
@@ -28,7 +29,6 @@ pub(in crate::http) use export::*;
 pub(in crate::http) use forks::*;
 pub(in crate::http) use import::*;
 pub(in crate::http) use list::*;
-use response::session_response;
 pub(in crate::http) use tickets::*;
 pub(in crate::http) use update::*;
 
@@ -56,8 +56,7 @@ pub(in crate::http) async fn get_session(
 ) -> Result<Response, ApiError> {
     let SessionPath(id) = path;
     let session = find_session(&api.service, caller.tenant, id).await?;
-    if let Some(status) = not_modified(&headers, session.last_seq) {
-        return Ok((status, etag(session.last_seq)).into_response());
-    }
-    Ok(session_response(&api, session))
+    Ok(unless_known(&headers, session.last_seq, || {
+        Json(SessionResource::new(session, &api.service.permissions))
+    }))
 }
