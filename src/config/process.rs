@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::{
-    Auth, Config, Database, Listen, ModelSource, Serve, ServeArgs, Work, WorkArgs, WorkerArgs,
-    variable,
+    Auth, Config, Database, DatabaseArgs, Listen, ModelSource, Serve, ServeArgs, Work, WorkArgs,
+    WorkerArgs, variable,
 };
 use crate::domain::provider::Provider;
 use crate::http::{KEEP_ALIVE_INTERVAL, Options as HttpOptions, Timeouts};
@@ -18,6 +18,7 @@ use crate::service::Options as ServiceOptions;
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
 /// The model name of the simulator. It is never the name of a real model.
 const SIMULATOR: &str = "simulator";
+
 impl ServeArgs {
     /// Checks the options against each other.
     pub fn into_config(self) -> anyhow::Result<Config> {
@@ -25,17 +26,13 @@ impl ServeArgs {
         self.work.faults.arm();
         let needs_keys = needs_keys(self.auth, self.bind)?;
         let work = if self.no_worker { None } else { Some(self.work.check()?) };
-        let options = self.work.tools.options()?;
-        let tools = self.work.tools.clone().into_tools(&options)?;
-        let permissions = self.work.permissions.clone().into_policy()?;
-        let tool_servers = self.work.tools.servers(&permissions)?;
+        let config = self.work.config(&self.database)?;
         let refresh_models = self.session.models.refresh_models;
         let provider = self.work.provider.provider;
         let mut defaults =
-            self.session.into_defaults(provider, self.work.default_model(), &tools)?;
+            self.session.into_defaults(provider, self.work.default_model(), &config.tools)?;
         defaults.model_rules.refuses_optional = self.work.refuses_optional();
-        let database = self.database.clone().into_database()?;
-        if work.is_none() && matches!(database, Database::Private(_)) {
+        if work.is_none() && matches!(config.database, Database::Private(_)) {
             bail!(
                 "--no-worker needs DATABASE_URL: no worker process can reach the private database, so \
                  no run would be executed"
@@ -61,21 +58,7 @@ impl ServeArgs {
         let forwarding = self.forwarding.into_forwarding();
         let serve = Serve { bind: self.bind, service, http, forwarding, refresh_models };
         let listen = Listen::Api(Box::new(serve));
-        let (workspaces, state_dir) = self.database.folders(self.work.session_workspaces)?;
-        let traces = self.work.traces.clone().collector()?;
-        Ok(Config {
-            listen,
-            metrics: self.metrics_addr,
-            database,
-            work,
-            workspaces,
-            state_dir,
-            tools,
-            tool_servers,
-            permissions,
-            options,
-            traces,
-        })
+        Ok(Config { listen, metrics: self.metrics_addr, work, ..config })
     }
 }
 
@@ -85,31 +68,13 @@ impl WorkerArgs {
         #[cfg(feature = "faults")]
         self.work.faults.arm();
         let work = self.work.check()?;
-        let database = self.database.clone().into_database()?;
-        if matches!(database, Database::Private(_)) {
+        let config = self.work.config(&self.database)?;
+        if matches!(config.database, Database::Private(_)) {
             bail!("a worker needs the database of the processes that serve: set DATABASE_URL");
         }
         // Health checks contain no data that needs a key.
         let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
-        let options = self.work.tools.options()?;
-        let permissions = self.work.permissions.into_policy()?;
-        let tool_servers = self.work.tools.servers(&permissions)?;
-        let tools = self.work.tools.into_tools(&options)?;
-        let (workspaces, state_dir) = self.database.folders(self.work.session_workspaces)?;
-        let (work, traces) = (Some(work), self.work.traces.collector()?);
-        Ok(Config {
-            listen,
-            metrics: self.metrics_addr,
-            database,
-            work,
-            workspaces,
-            state_dir,
-            tools,
-            tool_servers,
-            permissions,
-            options,
-            traces,
-        })
+        Ok(Config { listen, metrics: self.metrics_addr, work: Some(work), ..config })
     }
 }
 
@@ -134,6 +99,28 @@ fn needs_keys(auth: Auth, bind: SocketAddr) -> anyhow::Result<bool> {
 }
 
 impl WorkArgs {
+    /// Returns the configuration of a process that listens nowhere and executes no runs.
+    fn config(&self, database: &DatabaseArgs) -> anyhow::Result<Config> {
+        let options = self.tools.options()?;
+        let tools = self.tools.clone().into_tools(&options)?;
+        let permissions = self.permissions.clone().into_policy()?;
+        let tool_servers = self.tools.servers(&permissions)?;
+        let (workspaces, state_dir) = database.folders(self.session_workspaces.clone())?;
+        Ok(Config {
+            listen: Listen::Nowhere,
+            metrics: None,
+            database: database.clone().into_database()?,
+            work: None,
+            workspaces,
+            state_dir,
+            tools,
+            tool_servers,
+            permissions,
+            options,
+            traces: self.traces.clone().collector()?,
+        })
+    }
+
     fn check(&self) -> anyhow::Result<Work> {
         let idle = Duration::from_secs(self.model_idle_timeout);
         Ok(Work {
