@@ -69,3 +69,65 @@ macro_rules! query_with_usage {
     };
     ($row:tt, $($rest:tt)*) => { query_with_usage!(@text $row [] $($rest)*) };
 }
+
+/// Statements that are not built by `query_with_usage` name the columns themselves.
+#[cfg(test)]
+mod tests {
+    /// The columns that `row_with_usage` declares.
+    fn columns() -> Vec<&'static str> {
+        let (_, declared) =
+            include_str!("usage_columns.rs").split_once("$($field: $type,)*").unwrap();
+        let (declared, _) = declared.split_once('}').unwrap();
+        declared.lines().filter_map(|line| Some(line.trim().split_once(": ")?.0)).collect()
+    }
+
+    /// A source text with single spaces, and without the continuations of Rust strings.
+    fn words(text: &str) -> String {
+        text.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ")
+    }
+
+    /// The columns, each after a prefix, as a list of SQL.
+    fn list(prefix: &str) -> String {
+        columns().iter().map(|column| format!("{prefix}{column}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Asserts that a text names each column with `of`, this many times.
+    fn assert_each(text: &str, times: usize, of: impl Fn(&str) -> String) {
+        for column in columns() {
+            assert_eq!(text.matches(&of(column)).count(), times, "{}", of(column));
+        }
+    }
+
+    #[test]
+    fn a_query_selects_each_column() {
+        assert_eq!(columns().len(), 9);
+        let text = words(include_str!("usage_columns.rs"));
+        assert!(text.contains(&list("")), "{}", list(""));
+        assert_each(&text, 1, |column| format!("sum({column})"));
+    }
+
+    #[test]
+    fn a_step_writes_each_column() {
+        let text = words(include_str!("step.sql"));
+        assert_each(&text, 1, |column| format!("::bigint AS {column}"));
+        for table in ["r", "s"] {
+            assert_each(&text, 1, |column| match column {
+                "cost" => format!("cost = coalesce({table}.cost + p.cost, p.cost, {table}.cost)"),
+                _ => format!(" {column} = {table}.{column} + p.{column}"),
+            });
+        }
+        assert!(text.contains(&list("")), "{}", list(""));
+        assert!(text.contains(&list("p.")), "{}", list("p."));
+    }
+
+    #[test]
+    fn the_usage_of_deleted_sessions_keeps_each_column() {
+        let text = words(include_str!("deleted_usage.rs"));
+        assert_each(&text, 1, |column| format!("sum({column}) AS {column}"));
+        assert_eq!(text.matches(&list("")).count(), 2, "{}", list(""));
+        assert_each(&text, 1, |column| match column {
+            "cost" => "cost = coalesce(d.cost + excluded.cost, d.cost, excluded.cost)".to_owned(),
+            _ => format!(" {column} = d.{column} + excluded.{column}"),
+        });
+    }
+}
