@@ -16,7 +16,9 @@ use crate::http::resources::Page;
 use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::format::StreamFormat;
-use crate::http::stream::sse::{StreamPhase, StreamRequest, respond};
+use crate::http::stream::request::{StreamPhase, StreamRequest};
+use crate::http::stream::sse::respond;
+use crate::http::stream::sse::respond;
 use crate::service;
 use crate::service::lookup::check_reached;
 

@@ -17,11 +17,10 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use crate::bus::{Signal, Subscription};
 use crate::domain::event::{Frame, StreamEnd};
-use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
-use crate::http::stream::event_types::EventTypes;
 use crate::http::stream::format::StreamFormat;
+use crate::http::stream::request::{StreamPhase, StreamRequest};
 use crate::metrics::GaugeGuard;
 use crate::store::StoreError;
 use crate::store::events::{Range, read_some};
@@ -37,45 +36,6 @@ const PAGE: usize = 256;
 /// The maximum number of bytes per read. A stalled reader holds that much, and its connection about
 /// the same, so that thousands of them fit into memory.
 const PAGE_BYTES: usize = 64 * 1024;
-
-/// The stream that a reader requested.
-#[derive(Debug, Clone)]
-pub(in crate::http) struct StreamRequest {
-    /// The tenant of the session.
-    pub(in crate::http) tenant: TenantId,
-    /// The session.
-    pub(in crate::http) session_id: SessionId,
-    /// The only run to stream, whose terminal event ends the stream; none for all runs.
-    pub(in crate::http) run_id: Option<RunId>,
-    /// The sequence number of the last event that the reader has received.
-    pub(in crate::http) after: i64,
-    /// Streams previews too.
-    pub(in crate::http) deltas: bool,
-    /// The wanted event types.
-    pub(in crate::http) types: EventTypes,
-    /// The first phase of the stream.
-    pub(in crate::http) first_phase: StreamPhase,
-    /// The format of the stream.
-    pub(in crate::http) format: StreamFormat,
-}
-
-/// The source of the next events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http) enum StreamPhase {
-    /// Stored events from the database.
-    Backlog,
-    /// Live events from the bus. A stream can begin here only if its subscription is older than the
-    /// run that it follows.
-    Live,
-    /// None: the stream is complete.
-    Ended,
-}
-
-impl StreamPhase {
-    fn is_live(self) -> bool {
-        self == Self::Live
-    }
-}
 
 /// Responds with a stream. A subscription that was made before the run was accepted misses none of
 /// its events.

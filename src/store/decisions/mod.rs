@@ -67,7 +67,7 @@ impl LockedCall {
     }
 }
 
-/// Locks a session and its live run, and reads the newest calls with these IDs. IDs without a call
+/// Locks a session and its active run, and reads the newest calls with these IDs. IDs without a call
 /// are left out. Returns `None` if the tenant does not have the session.
 pub async fn lock_calls(
     conn: &mut PgConnection,
@@ -75,25 +75,9 @@ pub async fn lock_calls(
     session_id: SessionId,
     tool_use_ids: &[String],
 ) -> Result<Option<Vec<LockedCall>>, StoreError> {
-    // Separate statements: each one sees what was committed while the previous one waited for its
-    // lock.
-    let session = sqlx::query_scalar!(
-        "SELECT id FROM sessions WHERE id = $1 AND tenant_id = $2 FOR NO KEY UPDATE",
-        session_id.as_uuid(),
-        tenant.as_uuid(),
-    )
-    .fetch_optional(&mut *conn)
-    .await?;
-    if session.is_none() {
+    if !lock_session(conn, tenant, session_id).await? {
         return Ok(None);
     }
-    sqlx::query!(
-        "SELECT id FROM runs
-         WHERE session_id = $1 AND status IN ('running', 'requires_action') FOR UPDATE",
-        session_id.as_uuid(),
-    )
-    .fetch_optional(&mut *conn)
-    .await?;
     // `clock_timestamp`, because the transaction may have waited long for its locks.
     let rows = sqlx::query!(
         r#"SELECT DISTINCT ON (c.tool_use_id) c.tool_use_id, c.run_id, c.message_seq, c.name,
@@ -132,6 +116,34 @@ pub async fn lock_calls(
         })
     });
     calls.collect::<Result<Vec<_>, StoreError>>().map(Some)
+}
+
+/// Locks a session, then its active run. Returns false if the tenant does not have the session.
+async fn lock_session(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    session_id: SessionId,
+) -> Result<bool, StoreError> {
+    // Separate statements: each one sees what was committed while the previous one waited for its
+    // lock.
+    let session = sqlx::query_scalar!(
+        "SELECT id FROM sessions WHERE id = $1 AND tenant_id = $2 FOR NO KEY UPDATE",
+        session_id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    if session.is_none() {
+        return Ok(false);
+    }
+    sqlx::query!(
+        "SELECT id FROM runs
+         WHERE session_id = $1 AND status IN ('running', 'requires_action') FOR UPDATE",
+        session_id.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(true)
 }
 
 /// The input of a call as the model wrote it.
