@@ -1,5 +1,7 @@
 //! The API reference as a web page.
 
+use std::collections::BTreeSet;
+
 use reqwest::Response;
 use serde_json::{Value, json};
 use twostep::http::Forwarding;
@@ -94,5 +96,37 @@ async fn the_page_loads_its_resources_under_the_base_path() {
             assert!(linked.path().starts_with(&format!("{base}/")), "{linked}");
             assert_eq!(get(&app, linked.path()).await.status(), 200, "{linked}");
         }
+    }
+}
+
+/// The operations of an OpenAPI document: methods, paths and ids.
+fn operations(document: &Value) -> BTreeSet<[&str; 3]> {
+    let mut found: BTreeSet<[&str; 3]> = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            found.insert([method, path, operation["operationId"].as_str().unwrap()]);
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_shows_every_operation_of_the_committed_document() {
+    let committed: Value =
+        serde_json::from_str(include_str!("../../../openapi/openapi.json")).unwrap();
+    let forwarding = Forwarding { base: Some("/agent".parse().unwrap()), ..Forwarding::default() };
+    let app = TestApp::start_with(json!({}), Setup { forwarding, ..Setup::default() }).await;
+    for base in ["", "/agent"] {
+        let response = get(&app, &format!("{base}/docs")).await;
+        let url = response.url().clone();
+        let page = response.text().await.unwrap();
+        let [document] = between(&page, "<redoc spec-url=\"", "\"")[..] else { panic!("{page}") };
+        let document = url.join(document).unwrap();
+        assert_eq!(document.path(), format!("{base}/openapi.json"));
+        let document: Value = get(&app, document.path()).await.json().await.unwrap();
+        assert!(operations(&document).len() > 40, "{document}");
+        assert_eq!(operations(&document), operations(&committed));
+        // With groups of tags, Redoc leaves out the operations of other tags.
+        assert_eq!(document["x-tagGroups"], Value::Null);
     }
 }
