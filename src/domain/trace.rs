@@ -24,6 +24,17 @@ pub struct Trace {
 #[error("this is not a traceparent")]
 pub struct BadTrace;
 
+/// The ids of a trace context.
+#[derive(Debug, Clone, Copy)]
+pub struct TraceParts {
+    /// The id of the trace.
+    pub trace_id: u128,
+    /// The id of the span.
+    pub span_id: u64,
+    /// True if the trace is recorded.
+    pub is_sampled: bool,
+}
+
 impl Trace {
     /// Starts a new trace.
     pub fn begin() -> Self {
@@ -43,9 +54,13 @@ impl Trace {
         Some(Self { id, parent, flags: if is_sampled { SAMPLED } else { 0 } })
     }
 
-    /// Returns the trace id, the span id, and whether the trace is recorded.
-    pub const fn parts(self) -> (u128, u64, bool) {
-        (self.id.get(), self.parent.get(), self.flags & SAMPLED != 0)
+    /// Returns the ids of the context.
+    pub const fn parts(self) -> TraceParts {
+        TraceParts {
+            trace_id: self.id.get(),
+            span_id: self.parent.get(),
+            is_sampled: self.flags & SAMPLED != 0,
+        }
     }
 
     /// Returns the trace id, for logs.
@@ -116,7 +131,7 @@ mod tests {
         assert_eq!(trace.id(), "4bf92f3577b34da6a3ce929d0e0e4736");
         let stored = serde_json::to_string(&trace).unwrap();
         assert_eq!(serde_json::from_str::<Trace>(&stored).unwrap(), trace);
-        let (id, place, is_sampled) = trace.parts();
+        let TraceParts { trace_id: id, span_id: place, is_sampled } = trace.parts();
         assert_eq!(Trace::at(id, place, is_sampled), Some(trace));
         assert_eq!((Trace::at(0, place, true), Trace::at(id, 0, true)), (None, None));
         let begun = Trace::begin();

@@ -48,7 +48,7 @@ struct EventQuery {
 impl EventQuery {
     async fn find(&self, conn: &mut PgConnection, slice: Slice<i64>) -> Result<Found, StoreError> {
         if let Some(types) = &self.types {
-            return list_types(conn, (self.session_id, self.newest), slice, types).await;
+            return list_types(conn, self.session_id, self.newest, slice, types).await;
         }
         Ok(Found { frames: list_slice(conn, self.session_id, slice).await?, up_to: None })
     }

@@ -57,7 +57,7 @@ pub(crate) async fn read_model_request(
         let found = list(conn, filter).await?.pop().filter(|request| request.n == n);
         let stored = found.ok_or_else(|| Error::RequestNotFound(n.to_string()))?;
         let (seq, form) = (stored.record.message_seq, &stored.record.form);
-        let sources = find_sources(conn, (session_id, run_id), seq, form).await?;
+        let sources = find_sources(conn, session_id, run_id, seq, form).await?;
         Ok::<_, Error>((stored, sources))
     };
     let (stored, sources) = service.pool.with(tenant, read).await?;

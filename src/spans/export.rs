@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Spans;
 use super::queue::{Batches, QUEUE, Queue};
-use crate::domain::trace::Trace;
+use crate::domain::trace::{Trace, TraceParts};
 
 /// Timeout of one batch.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -87,10 +87,10 @@ fn resource() -> Resource {
 /// Converts a trace to the library's context.
 pub(super) fn context(cause: Option<Trace>) -> Context {
     let Some(cause) = cause else { return Context::new() };
-    let (id, place, is_sampled) = cause.parts();
+    let TraceParts { trace_id, span_id, is_sampled } = cause.parts();
     let flags = if is_sampled { TraceFlags::SAMPLED } else { TraceFlags::default() };
-    let (id, place) = (TraceId::from(id), SpanId::from(place));
-    let cause = SpanContext::new(id, place, flags, true, TraceState::default());
+    let (id, span) = (TraceId::from(trace_id), SpanId::from(span_id));
+    let cause = SpanContext::new(id, span, flags, true, TraceState::default());
     Context::new().with_remote_span_context(cause)
 }
 

@@ -100,7 +100,8 @@ pub async fn insert(
     conn: &mut PgConnection,
     tenant: TenantId,
     name: &AgentName,
-    (description, profile): (Option<&str>, &RawValue),
+    description: Option<&str>,
+    profile: &RawValue,
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "WITH agent AS (

@@ -7,7 +7,7 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use super::{StoreError, unreadable};
-use crate::domain::api_key::{KeyRecord, KeyStatus, Scope, SecretHash};
+use crate::domain::api_key::{ApiKey, KeyRecord, KeyStatus, Scope, SecretHash};
 use crate::domain::ids::{KeyId, TenantId};
 
 const TABLE: &str = "api_keys";
@@ -205,9 +205,10 @@ pub async fn revoke(conn: &mut PgConnection, id: KeyId) -> Result<bool, StoreErr
 pub async fn replace(
     conn: &mut PgConnection,
     old: KeyId,
-    (id, hash): (KeyId, SecretHash),
+    new: &ApiKey,
     grace: Duration,
 ) -> Result<bool, StoreError> {
+    let hash = new.hash();
     let mut transaction = conn.begin().await?;
     // Two concurrent replacements of a key must not both succeed.
     sqlx::query!("SELECT FROM api_keys WHERE id = $1 FOR UPDATE", old.as_uuid())
@@ -220,7 +221,7 @@ pub async fn replace(
          WHERE id = $1 AND revoked_at IS NULL AND coalesce(expires_at > now(), true)
            AND NOT EXISTS (SELECT FROM api_keys WHERE replaces = $1)",
         old.as_uuid(),
-        id.as_uuid(),
+        new.id().as_uuid(),
         &hash.0,
     )
     .execute(&mut *transaction)

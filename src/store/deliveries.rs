@@ -210,7 +210,8 @@ pub async fn list(
 /// Inserts a test delivery, if the webhook is enabled and has not too many pending ones.
 pub async fn insert_test(
     conn: &mut PgConnection,
-    (tenant, webhook_id): (TenantId, WebhookId),
+    tenant: TenantId,
+    webhook_id: WebhookId,
     id: DeliveryId,
     body: &str,
 ) -> Result<bool, StoreError> {
@@ -244,7 +245,8 @@ pub enum Replay {
 /// Schedules settled deliveries again and returns their number.
 pub async fn replay(
     conn: &mut PgConnection,
-    (tenant, webhook_id): (TenantId, WebhookId),
+    tenant: TenantId,
+    webhook_id: WebhookId,
     what: Replay,
 ) -> Result<u64, StoreError> {
     let (id, since) = match what {

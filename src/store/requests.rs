@@ -128,7 +128,8 @@ pub struct RequestSources {
 /// Reads the sources of a request's body. They have not changed since.
 pub async fn find_sources(
     conn: &mut PgConnection,
-    (session_id, run_id): (SessionId, RunId),
+    session_id: SessionId,
+    run_id: RunId,
     message_seq: i32,
     form: &RequestForm,
 ) -> Result<Option<RequestSources>, StoreError> {
@@ -206,7 +207,8 @@ pub async fn counted(
 pub async fn last_answered(
     conn: &mut PgConnection,
     session_id: SessionId,
-    (after, before): (i32, i32),
+    after: i32,
+    before: i32,
 ) -> Result<Option<i32>, StoreError> {
     Ok(sqlx::query_scalar!(
         "SELECT message_seq FROM requests r

@@ -24,7 +24,8 @@ pub struct Found {
 /// Finds events of these types in a session whose newest event is known.
 pub async fn list_types(
     conn: &mut PgConnection,
-    (session_id, newest): (SessionId, i64),
+    session_id: SessionId,
+    newest: i64,
     slice: Slice<i64>,
     types: &[&str],
 ) -> Result<Found, StoreError> {

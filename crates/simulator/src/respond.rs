@@ -111,7 +111,7 @@ pub(crate) fn play(
     if reply.status.is_some() || (reply.error_after.is_some() && !request.streams()) {
         return Ok(http_error(shared, protocol, reply, request_id));
     }
-    let message = || compose(shared, &script, reply, (request, &position), view);
+    let message = || compose(shared, &script, reply, request, &position, view);
     let wire = write(protocol, reply, request, message)?;
     let wire = with_error(wire, protocol, reply, request_id);
     Ok(build(shared, reply, wire, request.streams()))

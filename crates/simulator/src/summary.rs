@@ -23,7 +23,8 @@ pub(crate) fn compose(
     shared: &Shared,
     script: &Script,
     reply: &Reply,
-    (request, position): (ApiRequest<'_>, &Position),
+    request: ApiRequest<'_>,
+    position: &Position,
     view: &View<'_>,
 ) -> Message {
     let values = render::placeholders(request, &position.user);
@@ -35,7 +36,7 @@ pub(crate) fn compose(
         let text = scripted.and_then(|reply| text(reply, request, &values));
         let text = text.unwrap_or_else(|| generated_summary(request));
         let spent = iteration("compaction", &usage(&text, input));
-        automatic(shared, reply, &values, view, (text, spent))
+        automatic(shared, reply, &values, view, text, spent)
     } else {
         render::message(reply, request, &values, input)
     };
@@ -67,7 +68,8 @@ fn automatic(
     reply: &Reply,
     values: &Placeholders,
     view: &View<'_>,
-    (text, spent): (String, Value),
+    text: String,
+    spent: Value,
 ) -> Message {
     let edit = view.request().edit(COMPACT);
     if edit.is_some_and(|edit| edit["pause_after_compaction"] == true) {

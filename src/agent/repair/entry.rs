@@ -93,7 +93,7 @@ fn is_synthetic(raw: &RawValue) -> bool {
 }
 
 impl<'a> EditedMessage<'a> {
-    pub(super) fn read((index, line): (usize, &Line<'a>)) -> Self {
+    pub(super) fn read(index: usize, line: &Line<'a>) -> Self {
         let read = || {
             let raw: Vec<&RawValue> = serde_json::from_str(&line.content)?;
             let part = |raw: &RawValue| {

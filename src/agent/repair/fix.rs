@@ -11,7 +11,8 @@ const BEGINNING: &str = "(The beginning of this conversation is missing.)";
 
 /// Repairs all faults.
 pub(super) fn fix<'a>(lines: &[Line<'a>], is_start: bool) -> Repaired<'a> {
-    let entries = lines.iter().enumerate().map(EditedMessage::read).collect();
+    let entries =
+        lines.iter().enumerate().map(|(index, line)| EditedMessage::read(index, line)).collect();
     let mut fixer = Fixer { entries, repairs: Vec::new() };
     fixer.drop_blank_texts();
     fixer.drop_empty_messages();
@@ -61,7 +62,7 @@ impl Fixer<'_> {
             && let Ok(text) = Content::text(BEGINNING)
         {
             let line = Line { role: Role::User, content: Cow::Owned(text.as_str().to_owned()) };
-            self.entries.insert(0, EditedMessage::read((0, &line)));
+            self.entries.insert(0, EditedMessage::read(0, &line));
             self.note(RepairKind::MissingUserMessage, 0, 1);
         }
     }

@@ -93,7 +93,7 @@ pub(super) async fn store(
     let mut progress = Progress::new(all);
     for ReadCourse { course, passages } in courses {
         progress.begin(&course.title);
-        let done = replace(conn, tenant, (course, passages), |stored| progress.show(stored)).await;
+        let done = replace(conn, tenant, course, passages, |stored| progress.show(stored)).await;
         progress.end(passages.len());
         let title = &course.title;
         done.with_context(|| format!("the course {title:?} could not be stored"))?;

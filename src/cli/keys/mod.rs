@@ -133,7 +133,7 @@ async fn create(conn: &mut PgConnection, args: &Create) -> anyhow::Result<NewApi
 async fn rotate(conn: &mut PgConnection, id: KeyId, grace: Duration) -> anyhow::Result<NewApiKey> {
     let old = known(conn, id).await?;
     let key = ApiKey::generate().context("the system returned no random bytes")?;
-    if !api_keys::replace(conn, id, (key.id(), key.hash()), grace).await? {
+    if !api_keys::replace(conn, id, &key, grace).await? {
         match old.status {
             KeyStatus::Active => bail!("the key {id} has already been replaced"),
             status @ (KeyStatus::Expired | KeyStatus::Revoked) => {

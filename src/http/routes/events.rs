@@ -18,7 +18,6 @@ use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::format::StreamFormat;
 use crate::http::stream::request::{StreamPhase, StreamRequest};
 use crate::http::stream::sse::respond;
-use crate::http::stream::sse::respond;
 use crate::service;
 use crate::service::lookup::check_reached;
 

@@ -21,7 +21,6 @@ use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::format::StreamFormat;
 use crate::http::stream::request::{StreamPhase, StreamRequest};
 use crate::http::stream::sse::respond;
-use crate::http::stream::sse::respond;
 use crate::service;
 use crate::service::cancel::{cancel_run as request_cancel, cancel_session as request_cancel_all};
 use crate::service::lookup::{check_reached, find_run, has_ended};

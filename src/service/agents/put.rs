@@ -78,7 +78,7 @@ impl PutAgent<'_> {
             }
             Some(_) | None => {}
         }
-        insert(conn, self.tenant, self.name, (new.description.as_deref(), &new.text)).await?;
+        insert(conn, self.tenant, self.name, new.description.as_deref(), &new.text).await?;
         let missing = || Error::Internal(format!("the agent {} was not stored", self.name));
         let stored = find(conn, self.tenant, self.name, None).await?.ok_or_else(missing)?;
         Ok(PutOutcome { agent: Agent::stored(self.name.clone(), stored), is_new })

@@ -45,7 +45,7 @@ pub(crate) async fn send_test(service: &Service, webhook: WebhookKey) -> Result<
     let body = body.to_string();
     let queued = service.pool.with(webhook.tenant, async |conn| {
         webhook.check_enabled(conn).await?;
-        Ok::<_, Error>(insert_test(conn, (webhook.tenant, webhook.id), id, &body).await?)
+        Ok::<_, Error>(insert_test(conn, webhook.tenant, webhook.id, id, &body).await?)
     });
     if in_time(queued).await? { Ok(id) } else { Err(Error::TooManyTests) }
 }
@@ -76,7 +76,7 @@ pub(crate) async fn replay_deliveries(
 ) -> Result<u64, Error> {
     let replayed = service.pool.with(webhook.tenant, async |conn| {
         webhook.check_enabled(conn).await?;
-        Ok::<_, Error>(replay(conn, (webhook.tenant, webhook.id), selection).await?)
+        Ok::<_, Error>(replay(conn, webhook.tenant, webhook.id, selection).await?)
     });
     in_time(replayed).await
 }

@@ -37,7 +37,8 @@ impl From<sqlx::Error> for ImportError {
 pub async fn replace(
     conn: &mut PgConnection,
     tenant: TenantId,
-    (course, passages): (&Course, &[Passage]),
+    course: &Course,
+    passages: &[Passage],
     mut stored: impl FnMut(usize),
 ) -> Result<(), ImportError> {
     let mut transaction = conn.begin().await?;
@@ -45,7 +46,7 @@ pub async fn replace(
     insert_lessons(&mut transaction, tenant, id, course).await?;
     let mut number = 1;
     for some in passages.chunks(AT_A_TIME) {
-        insert_passages(&mut transaction, (tenant, id), number, some).await?;
+        insert_passages(&mut transaction, tenant, id, number, some).await?;
         number += some.len();
         stored(number - 1);
     }
@@ -111,7 +112,8 @@ async fn insert_lessons(
 /// text, and these more than words in the title of the course, which all of its passages share.
 async fn insert_passages(
     conn: &mut PgConnection,
-    (tenant, id): (TenantId, CourseId),
+    tenant: TenantId,
+    id: CourseId,
     first: usize,
     passages: &[Passage],
 ) -> Result<(), StoreError> {

@@ -90,8 +90,8 @@ impl EarlierMessages {
     ) -> Result<Self, StopCause> {
         let (session_id, after) = (run.session_id(), writer.transcript.compacted());
         let lines = list_lines(conn, session_id, after).await?;
-        let range = (after, writer.last_message_seq() - 1);
-        let last_answered = last_answered(conn, session_id, range).await?;
+        let before = writer.last_message_seq() - 1;
+        let last_answered = last_answered(conn, session_id, after, before).await?;
         Ok(Self { lines, sizes, measured, last_answered })
     }
 

@@ -11,7 +11,7 @@ const CREATED: u64 = 1_767_225_600;
 /// The body of a reply without streaming.
 pub(crate) fn to_json(message: &Message) -> Value {
     let calls: Vec<Value> = calls(message)
-        .map(|(id, name, input)| {
+        .map(|ClientCall { id, name, input }| {
             json!({ "id": id, "type": "function", "function": { "name": name, "arguments": input } })
         })
         .collect();
@@ -46,7 +46,7 @@ pub(crate) fn stream(message: &Message, chunk: usize, include_usage: bool) -> Wi
             send(json!({ field: piece }), None);
         }
     }
-    for (index, (id, name, input)) in calls(message).enumerate() {
+    for (index, ClientCall { id, name, input }) in calls(message).enumerate() {
         let function = json!({ "name": name, "arguments": "" });
         let call = json!({ "index": index, "id": id, "type": "function", "function": function });
         send(json!({ "tool_calls": [call] }), None);
@@ -91,11 +91,19 @@ fn text(message: &Message) -> Option<String> {
     Some(texts.collect::<String>()).filter(|text| !text.is_empty())
 }
 
-/// Returns the calls of client tools: id, name and arguments.
-fn calls(message: &Message) -> impl Iterator<Item = (String, &str, &str)> {
+/// A call of a client tool.
+struct ClientCall<'a> {
+    id: String,
+    name: &'a str,
+    /// The arguments, as JSON.
+    input: &'a str,
+}
+
+/// Returns the calls of client tools.
+fn calls(message: &Message) -> impl Iterator<Item = ClientCall<'_>> {
     message.content.iter().filter_map(|part| match part {
         Part::Call { kind: "tool_use", id, name, input } => {
-            Some((id.replacen("toolu_01", "call_", 1), name.as_str(), input.as_str()))
+            Some(ClientCall { id: id.replacen("toolu_01", "call_", 1), name, input })
         }
         Part::Call { .. }
         | Part::Text { .. }

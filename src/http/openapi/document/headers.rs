@@ -6,69 +6,77 @@ use utoipa::openapi::{Header, Object, OpenApi, Ref, RefOr, Response, Schema, Typ
 
 use super::walk::{operations, own, own_responses};
 
-/// Component name, header, type, description and example.
-const HEADERS: [(&str, &str, Type, &str, &str); 7] = [
-    (
-        "RequestId",
-        "x-request-id",
-        Type::String,
-        "The id of the request: the caller's, or one that the service generated.",
-        "req_0193a7c2b8f07d3c9e41f2a6b5c8d7e0",
-    ),
-    (
-        "RateLimitPolicy",
-        "ratelimit-policy",
-        Type::String,
-        "The rate limit, if there is one: 60 requests in 60 seconds.",
-        "\"key\";q=60;w=60",
-    ),
-    (
-        "RateLimit",
-        "ratelimit",
-        Type::String,
-        "The remaining requests, and the seconds until one more is allowed.",
-        "\"key\";r=59;t=1",
-    ),
-    (
-        "RetryAfter",
-        "retry-after",
-        Type::Integer,
-        "Seconds after which the client should retry.",
-        "1",
-    ),
-    (
-        "ShouldRetry",
-        "x-should-retry",
-        Type::String,
-        "`true` if the request had no effect and may succeed later, `false` if it would fail \
-         again; absent if the service cannot know.",
-        "true",
-    ),
-    (
-        "StreamCaching",
-        "cache-control",
-        Type::String,
-        "Prevents caching and compression of the stream by proxies.",
-        "no-cache, no-transform",
-    ),
-    (
-        "StreamBuffering",
-        "x-accel-buffering",
-        Type::String,
-        "Prevents buffering of the stream by proxies.",
-        "no",
-    ),
+/// A response header that many operations share.
+struct SharedHeader {
+    component: &'static str,
+    name: &'static str,
+    kind: Type,
+    description: &'static str,
+    example: &'static str,
+}
+
+const HEADERS: [SharedHeader; 7] = [
+    SharedHeader {
+        component: "RequestId",
+        name: "x-request-id",
+        kind: Type::String,
+        description: "The id of the request: the caller's, or one that the service generated.",
+        example: "req_0193a7c2b8f07d3c9e41f2a6b5c8d7e0",
+    },
+    SharedHeader {
+        component: "RateLimitPolicy",
+        name: "ratelimit-policy",
+        kind: Type::String,
+        description: "The rate limit, if there is one: 60 requests in 60 seconds.",
+        example: "\"key\";q=60;w=60",
+    },
+    SharedHeader {
+        component: "RateLimit",
+        name: "ratelimit",
+        kind: Type::String,
+        description: "The remaining requests, and the seconds until one more is allowed.",
+        example: "\"key\";r=59;t=1",
+    },
+    SharedHeader {
+        component: "RetryAfter",
+        name: "retry-after",
+        kind: Type::Integer,
+        description: "Seconds after which the client should retry.",
+        example: "1",
+    },
+    SharedHeader {
+        component: "ShouldRetry",
+        name: "x-should-retry",
+        kind: Type::String,
+        description: "`true` if the request had no effect and may succeed later, `false` if it \
+            would fail again; absent if the service cannot know.",
+        example: "true",
+    },
+    SharedHeader {
+        component: "StreamCaching",
+        name: "cache-control",
+        kind: Type::String,
+        description: "Prevents caching and compression of the stream by proxies.",
+        example: "no-cache, no-transform",
+    },
+    SharedHeader {
+        component: "StreamBuffering",
+        name: "x-accel-buffering",
+        kind: Type::String,
+        description: "Prevents buffering of the stream by proxies.",
+        example: "no",
+    },
 ];
 
 pub(super) fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
-    for (name, _, kind, description, example) in HEADERS {
+    for SharedHeader { component, kind, description, example, .. } in HEADERS {
         let example = if kind == Type::Integer { Value::from(1) } else { Value::from(example) };
         let header = Header::builder()
             .schema(Some(Object::with_type(kind)))
             .description(Some(description))
             .example(Some(example));
-        components.headers.insert(name.to_owned(), header.build().into());
+        components.headers.insert(component.to_owned(), header.build().into());
     }
     for (name, response) in &mut components.responses {
         let Some(response) = own(response) else { continue };
@@ -112,9 +120,7 @@ fn add(response: &mut Response, name: &str) {
             schema.schema_type = SchemaType::Type(Type::String);
         }
     }
-    let Some((_, header, ..)) = HEADERS.iter().find(|(component, ..)| *component == name) else {
-        return;
-    };
+    let Some(header) = HEADERS.iter().find(|header| header.component == name) else { return };
     let reference = Ref::new(format!("#/components/headers/{name}"));
-    response.headers.entry((*header).to_owned()).or_insert(RefOr::Ref(reference));
+    response.headers.entry(header.name.to_owned()).or_insert(RefOr::Ref(reference));
 }

@@ -20,40 +20,49 @@ const IDS: [(&str, &str); 4] = [
     ("delivery_id", DeliveryId::PREFIX),
 ];
 
-/// Headers of every request: component name, header, description and example.
-const HEADERS: [(&str, &str, &str, &str); 2] = [
-    (
-        "RequestId",
-        "X-Request-Id",
-        "The id of the request in responses and logs: 1 to 128 letters, digits, `_`, `.` or `-`. \
-         Otherwise the service generates one.",
-        "checkout-42",
-    ),
-    (
-        "TraceParent",
-        "traceparent",
-        "The trace of the request (W3C Trace Context). Without a well-formed one the service \
-         begins a trace.",
-        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-    ),
+/// A header of every request.
+struct RequestHeader {
+    component: &'static str,
+    name: &'static str,
+    description: &'static str,
+    example: &'static str,
+}
+
+const HEADERS: [RequestHeader; 2] = [
+    RequestHeader {
+        component: "RequestId",
+        name: "X-Request-Id",
+        description: "The id of the request in responses and logs: 1 to 128 letters, digits, `_`, \
+            `.` or `-`. Otherwise the service generates one.",
+        example: "checkout-42",
+    },
+    RequestHeader {
+        component: "TraceParent",
+        name: "traceparent",
+        description: "The trace of the request (W3C Trace Context). Without a well-formed one the \
+            service begins a trace.",
+        example: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    },
 ];
 
 pub(super) fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
-    for (name, header, description, example) in HEADERS {
+    for RequestHeader { component, name, description, example } in HEADERS {
         let parameter = ParameterBuilder::new()
-            .name(header)
+            .name(name)
             .parameter_in(ParameterIn::Header)
             .required(Required::False)
             .description(Some(description))
             .schema(Some(Object::with_type(Type::String)))
             .example(Some(Value::from(example)));
-        components.parameters.insert(name.to_owned(), parameter.build().into());
+        components.parameters.insert(component.to_owned(), parameter.build().into());
     }
     for operation in operations(document) {
         let parameters = operation.parameters.get_or_insert_default();
         parameters.iter_mut().filter_map(own).for_each(describe);
-        let shared = HEADERS.map(|(name, ..)| Ref::new(format!("#/components/parameters/{name}")));
+        let shared = HEADERS.map(|RequestHeader { component, .. }| {
+            Ref::new(format!("#/components/parameters/{component}"))
+        });
         parameters.extend(shared.map(RefOr::Ref));
     }
 }

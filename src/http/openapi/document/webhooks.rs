@@ -10,26 +10,32 @@ use utoipa::{PartialSchema, ToSchema};
 use super::deliveries::WebhookDelivery;
 use super::samples::Samples;
 
-/// Headers of every delivery: name, description and example.
-const HEADERS: [(&str, &str, &str); 3] = [
-    (
-        "webhook-id",
-        "The id of the delivery. A delivery can arrive twice, with the same id.",
-        "dlv_0193a7c2b8f07d3c9e41f2a6b5c8d7e0",
-    ),
-    (
-        "webhook-timestamp",
-        "The time at which this attempt was sent, in seconds since 1970. Refuse deliveries older \
-         than five minutes.",
-        "1795356000",
-    ),
-    (
-        "webhook-signature",
-        "`v1,` and the Base64 of the HMAC-SHA256 of `webhook-id`, `.`, `webhook-timestamp`, `.` and \
-         the body, keyed with the secret. While a secret is rotated there are several, separated \
-         by spaces.",
-        "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
-    ),
+/// A header of every delivery.
+struct DeliveryHeader {
+    name: &'static str,
+    description: &'static str,
+    example: &'static str,
+}
+
+const HEADERS: [DeliveryHeader; 3] = [
+    DeliveryHeader {
+        name: "webhook-id",
+        description: "The id of the delivery. A delivery can arrive twice, with the same id.",
+        example: "dlv_0193a7c2b8f07d3c9e41f2a6b5c8d7e0",
+    },
+    DeliveryHeader {
+        name: "webhook-timestamp",
+        description: "The time at which this attempt was sent, in seconds since 1970. Refuse \
+            deliveries older than five minutes.",
+        example: "1795356000",
+    },
+    DeliveryHeader {
+        name: "webhook-signature",
+        description: "`v1,` and the Base64 of the HMAC-SHA256 of `webhook-id`, `.`, \
+            `webhook-timestamp`, `.` and the body, keyed with the secret. While a secret is \
+            rotated there are several, separated by spaces.",
+        example: "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
+    },
 ];
 
 /// The meaning of the status that a receiver returns.
@@ -67,7 +73,7 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     webhooks.paths.insert("delivery".to_owned(), item);
 }
 
-fn header((name, description, example): (&str, &str, &str)) -> Parameter {
+fn header(DeliveryHeader { name, description, example }: DeliveryHeader) -> Parameter {
     ParameterBuilder::new()
         .name(name)
         .parameter_in(ParameterIn::Header)

@@ -21,7 +21,6 @@ use crate::http::stream::event_types::EventTypes;
 use crate::http::stream::format::StreamFormat;
 use crate::http::stream::request::{StreamPhase, StreamRequest};
 use crate::http::stream::sse::respond;
-use crate::http::stream::sse::respond;
 use crate::service::Error;
 use crate::service::deadline::in_time;
 use crate::service::lookup::{check_reached, find_run, has_ended};
