@@ -260,7 +260,7 @@ async fn open_tools(config: &Config) -> anyhow::Result<Option<Level>> {
     };
     let level = sandbox.open(&config.workspaces).await?;
     let is_shared =
-        matches!(&config.listen, Listen::Api(serve) if serve.defaults.workspace.is_some());
+        matches!(&config.listen, Listen::Api(serve) if serve.service.defaults.workspace.is_some());
     if level == Level::Basic && is_shared {
         return Err(SandboxError::Shared)
             .context("Bash cannot be had with --shared-workspace here");

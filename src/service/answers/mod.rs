@@ -7,7 +7,7 @@ mod tool_results;
 
 pub(in crate::service) use approval::DecideCall;
 pub(crate) use approval::{ApprovalDecision, Remember, decide_approval, pending_approvals};
+pub(in crate::service) use effect::AnswerEffect;
 pub(crate) use effect::AnsweredRun;
-pub(in crate::service) use effect::{AnswerEffect, RecordedAnswer};
 pub(crate) use tool_results::{ParsedResult, ToolResultInput, add_tool_results, parse_results};
 pub(in crate::service) use tool_results::{ResultSet, check_for_model};

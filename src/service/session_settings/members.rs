@@ -1,7 +1,5 @@
 //! Checks of members that several request bodies have.
 
-use std::sync::Arc;
-
 use tokio::task::spawn_blocking;
 
 use crate::domain::budget::Budget;
@@ -83,8 +81,8 @@ pub(super) async fn workspace(
     requested: Option<String>,
 ) -> Result<Option<String>, Error> {
     let Some(requested) = requested else { return Ok(service.defaults.workspace.clone()) };
-    let (defaults, folder) = (Arc::clone(&service.defaults), requested.clone());
-    let is_allowed = spawn_blocking(move || defaults.workspace_roots.allow(&folder)).await;
+    let (roots, folder) = (service.defaults.workspace_roots.clone(), requested.clone());
+    let is_allowed = spawn_blocking(move || roots.allow(&folder)).await;
     if is_allowed.map_err(Error::internal)? {
         return Ok(Some(requested));
     }

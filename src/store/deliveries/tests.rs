@@ -42,7 +42,7 @@ async fn a_sender_from_before_a_replay_does_not_settle_the_next_attempt() {
     assert_eq!(state(&mut conn).await, ("delivered".to_owned(), 2, Some(200)));
 
     let once_more = Replay::One(next.id);
-    assert_eq!(replay(&mut conn, (TenantId::DEFAULT, webhook), once_more).await.unwrap(), 1);
+    assert_eq!(replay(&mut conn, TenantId::DEFAULT, webhook, once_more).await.unwrap(), 1);
     let replayed = take(&mut conn).await;
     assert_eq!(replayed.attempt, slow.attempt, "attempts are counted from 1 again");
     let how = (slow.id, slow.claimed_until);
