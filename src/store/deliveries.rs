@@ -101,15 +101,29 @@ pub enum NextAttempt {
     Failed,
 }
 
+/// The outcome of an attempt to deliver.
+#[derive(Debug, Clone, Copy)]
+pub struct AttemptOutcome<'a> {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// The end of the claim, which identifies the attempt.
+    pub claimed_until: jiff::Timestamp,
+    /// The status that the receiver returned.
+    pub status: Option<u16>,
+    /// The cause of a failure.
+    pub error: Option<&'a str>,
+    /// The next attempt.
+    pub next: NextAttempt,
+}
+
 /// Records the outcome of an attempt, unless another attempt has started since. The end of the
 /// claim identifies the attempt: it is unique, while the number of an attempt starts again with a
 /// replay.
 pub async fn settle(
     conn: &mut PgConnection,
-    (id, claimed_until): (DeliveryId, jiff::Timestamp),
-    (status, error): (Option<u16>, Option<&str>),
-    next: NextAttempt,
+    outcome: AttemptOutcome<'_>,
 ) -> Result<(), StoreError> {
+    let AttemptOutcome { id, claimed_until, status, error, next } = outcome;
     let (state, pause) = match next {
         NextAttempt::Delivered => (DeliveryState::Delivered, None),
         NextAttempt::After(pause) => (DeliveryState::Pending, Some(pause.as_secs_f64())),

@@ -19,7 +19,7 @@ use crate::outbound::Outbound;
 use crate::store::StoreError;
 use crate::store::connections::Connections;
 use crate::store::deliveries::{
-    DeliveryLimits, DueDelivery, NextAttempt, claim_due, settle, sweep,
+    AttemptOutcome, DeliveryLimits, DueDelivery, NextAttempt, claim_due, settle, sweep,
 };
 use crate::store::webhooks::disable_gone;
 pub use attempt::TIMEOUT;
@@ -109,8 +109,9 @@ impl Sender {
             if attempt.status == Some(GONE) {
                 disable_gone(conn, due.webhook_id, &due.url).await?;
             }
-            let how = (attempt.status, attempt.error.as_deref());
-            settle(conn, (due.id, due.claimed_until), how, next).await
+            let DueDelivery { id, claimed_until, .. } = due;
+            let (status, error) = (attempt.status, attempt.error.as_deref());
+            settle(conn, AttemptOutcome { id, claimed_until, status, error, next }).await
         });
         let (webhook, delivery) = (due.webhook_id, due.id);
         if let Err(error) = settled.await {

@@ -12,7 +12,7 @@ use crate::domain::ids::SessionId;
 use crate::store::StoreError;
 use crate::store::connections::Connections;
 use crate::store::folders::{database_id, list_gone};
-use crate::tools::workspace::list_removal_notes;
+use crate::tools::workspace::{NoteRange, list_removal_notes};
 
 /// The interval between collections. The first one begins when the process starts.
 const INTERVAL: Duration = Duration::from_mins(10);
@@ -21,15 +21,6 @@ const MIN_AGE: Duration = Duration::from_hours(1);
 /// Maximum number of removal notes of one collection. A deleted session and its forks share one.
 const BATCH: usize = 100;
 
-/// The removal notes that a collection reads.
-#[derive(Debug, Clone, Copy)]
-struct NoteRange {
-    /// Minimum age.
-    age: Duration,
-    /// The last note of the collection before.
-    after: Option<SessionId>,
-}
-
 /// Collects garbage at intervals, without end.
 pub(in crate::worker) async fn collect_periodically(pool: Connections, workspaces: PathBuf) {
     let mut ticks = interval(INTERVAL);
@@ -37,7 +28,7 @@ pub(in crate::worker) async fn collect_periodically(pool: Connections, workspace
     let mut after = None;
     loop {
         ticks.tick().await;
-        match collect(&pool, &workspaces, NoteRange { age: MIN_AGE, after }).await {
+        match collect(&pool, &workspaces, NoteRange { age: MIN_AGE, after, limit: BATCH }).await {
             Ok(last) => after = last,
             Err(error) => tracing::warn!(%error, "workspaces of deleted sessions not collected"),
         }
@@ -53,8 +44,7 @@ async fn collect(
     range: NoteRange,
 ) -> Result<Option<SessionId>, StoreError> {
     let database = pool.with(async |conn| database_id(conn).await).await?;
-    let NoteRange { age, after } = range;
-    let list = move |folder: &Path| list_removal_notes(folder, &database, age, (after, BATCH));
+    let list = move |folder: &Path| list_removal_notes(folder, &database, range);
     let notes = on_disk(workspaces, list).await.unwrap_or_default();
     let last = notes.last().map(|note| note.root);
     for note in notes {
@@ -124,12 +114,17 @@ mod tests {
         let notes = || {
             let of = [&*here, "1/2"];
             of.map(|database| {
-                list_removal_notes(&workspaces, database, Duration::ZERO, (None, 10)).unwrap().len()
+                let range = NoteRange { age: Duration::ZERO, after: None, limit: 10 };
+                list_removal_notes(&workspaces, database, range).unwrap().len()
             })
         };
-        collect(&pool, &workspaces, NoteRange { age: MIN_AGE, after: None }).await.unwrap();
+        collect(&pool, &workspaces, NoteRange { age: MIN_AGE, after: None, limit: BATCH })
+            .await
+            .unwrap();
         assert_eq!((left(), notes()), ([true; 4], [1, 1]), "the notes are too young");
-        collect(&pool, &workspaces, NoteRange { age: Duration::ZERO, after: None }).await.unwrap();
+        collect(&pool, &workspaces, NoteRange { age: Duration::ZERO, after: None, limit: BATCH })
+            .await
+            .unwrap();
         assert_eq!((left(), notes()), ([true, false, true, true], [0, 1]));
     }
 
@@ -148,7 +143,7 @@ mod tests {
         }
         let age = Duration::ZERO;
         let collect_after =
-            async |after| collect(&pool, home.path(), NoteRange { age, after }).await;
+            async |after| collect(&pool, home.path(), NoteRange { age, after, limit: BATCH }).await;
         let left = || ids.iter().filter(|id| folder(id).exists()).copied().collect::<Vec<_>>();
         assert_eq!(collect_after(Some(ids[0])).await.unwrap(), ids.last().copied());
         assert_eq!(left(), ids[..1]);

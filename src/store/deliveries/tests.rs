@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use sqlx::{Executor as _, PgConnection};
 
-use super::{DeliveryLimits, DueDelivery, NextAttempt, Replay, claim_due, replay, settle};
+use super::{
+    AttemptOutcome, DeliveryLimits, DueDelivery, NextAttempt, Replay, claim_due, replay, settle,
+};
 use crate::domain::ids::{TenantId, WebhookId};
 use crate::store::testing::database;
 
@@ -37,18 +39,23 @@ async fn a_sender_from_before_a_replay_does_not_settle_the_next_attempt() {
 
     let (slow, next) = (take(&mut conn).await, take(&mut conn).await);
     assert_eq!((slow.attempt, next.attempt), (1, 2));
-    let how = (next.id, next.claimed_until);
-    settle(&mut conn, how, (Some(200), None), NextAttempt::Delivered).await.unwrap();
+    let delivered = |due: &DueDelivery, status| AttemptOutcome {
+        id: due.id,
+        claimed_until: due.claimed_until,
+        status: Some(status),
+        error: None,
+        next: NextAttempt::Delivered,
+    };
+    settle(&mut conn, delivered(&next, 200)).await.unwrap();
     assert_eq!(state(&mut conn).await, ("delivered".to_owned(), 2, Some(200)));
 
     let once_more = Replay::One(next.id);
     assert_eq!(replay(&mut conn, TenantId::DEFAULT, webhook, once_more).await.unwrap(), 1);
     let replayed = take(&mut conn).await;
     assert_eq!(replayed.attempt, slow.attempt, "attempts are counted from 1 again");
-    let how = (slow.id, slow.claimed_until);
-    settle(&mut conn, how, (Some(500), Some("answered 500")), NextAttempt::Failed).await.unwrap();
+    let (error, next) = (Some("answered 500"), NextAttempt::Failed);
+    settle(&mut conn, AttemptOutcome { error, next, ..delivered(&slow, 500) }).await.unwrap();
     assert_eq!(state(&mut conn).await, ("pending".to_owned(), 1, Some(200)));
-    let how = (replayed.id, replayed.claimed_until);
-    settle(&mut conn, how, (Some(204), None), NextAttempt::Delivered).await.unwrap();
+    settle(&mut conn, delivered(&replayed, 204)).await.unwrap();
     assert_eq!(state(&mut conn).await, ("delivered".to_owned(), 1, Some(204)));
 }

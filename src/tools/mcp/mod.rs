@@ -89,7 +89,8 @@ impl ToolServers {
     /// `true` if the result is an error.
     pub(in crate::tools) async fn call_tool(
         &self,
-        (server, tool): (&str, &str),
+        server: &str,
+        tool: &str,
         arguments: JsonObject,
         time_limit: Duration,
     ) -> Result<(String, bool), ServerCallFailure> {

@@ -123,7 +123,7 @@ impl Evaluator {
             Backend::Tool { servers, server, tool } => {
                 let request = serde_json::to_value(request).map_err(|_| Failure::Unreadable)?;
                 let Value::Object(request) = request else { return Err(Failure::Unreadable) };
-                let called = servers.call_tool((server, tool), request, self.timeout).await;
+                let called = servers.call_tool(server, tool, request, self.timeout).await;
                 let (text, is_error) = called.map_err(Failure::of)?;
                 if is_error {
                     return Err(Failure::Refused(shortened(visible(&text).into_owned())));

@@ -137,7 +137,7 @@ impl<'a> Plain<'a> {
             let (start, end) = (self.place(*at), self.place(at + length));
             changed.push_str(self.part(done..start));
             let old = self.part(start..end);
-            let (before, after) = common_prefix_and_suffix(old, new);
+            let Common { prefix: before, suffix: after } = common_prefix_and_suffix(old, new);
             changed.push_str(old.get(..before.old).unwrap_or_default());
             let middle = new.get(before.new..new.len() - after.new).unwrap_or_default();
             if self.is_dos_at(*at) {
@@ -171,8 +171,15 @@ struct Length {
     new: usize,
 }
 
+/// The common parts of two texts.
+#[derive(Debug, Clone, Copy)]
+struct Common {
+    prefix: Length,
+    suffix: Length,
+}
+
 /// Returns the lengths of the common prefix and suffix of two texts. LF and CRLF are equal.
-fn common_prefix_and_suffix(old: &str, new: &str) -> (Length, Length) {
+fn common_prefix_and_suffix(old: &str, new: &str) -> Common {
     let mut before = Length::default();
     while let (Some(left), Some(right)) = (first(old, before.old), first(new, before.new)) {
         if left.0 != right.0 {
@@ -191,7 +198,7 @@ fn common_prefix_and_suffix(old: &str, new: &str) -> (Length, Length) {
         }
         after = Length { old: after.old + left.1, new: after.new + right.1 };
     }
-    (before, after)
+    Common { prefix: before, suffix: after }
 }
 
 /// Returns the character at an offset and its length in bytes. CRLF counts as one character.

@@ -36,7 +36,7 @@ use open::{Missing, open_folder};
 pub use paths::ALIAS;
 pub use protected::PROTECTED;
 pub use removal::remove_folder;
-pub use removal_note::{RemovalNote, list_removal_notes};
+pub use removal_note::{NoteRange, RemovalNote, list_removal_notes};
 pub use roots::Roots;
 
 /// The maximum size, in bytes, of a file that is read, hashed or written.

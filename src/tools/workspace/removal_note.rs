@@ -29,6 +29,17 @@ pub struct RemovalNote {
     pub sessions: Vec<SessionId>,
 }
 
+/// The removal notes that a collection reads.
+#[derive(Debug, Clone, Copy)]
+pub struct NoteRange {
+    /// The minimum age.
+    pub age: Duration,
+    /// The last note of the previous collection.
+    pub after: Option<SessionId>,
+    /// The maximum number of notes.
+    pub limit: usize,
+}
+
 impl RemovalNote {
     /// Writes the note. It is on disk when this returns.
     pub fn write(&self, workspaces: &Path) -> io::Result<()> {
@@ -74,9 +85,9 @@ impl RemovalNote {
 pub fn list_removal_notes(
     workspaces: &Path,
     database: &str,
-    age: Duration,
-    (after, limit): (Option<SessionId>, usize),
+    range: NoteRange,
 ) -> io::Result<Vec<RemovalNote>> {
+    let NoteRange { age, after, limit } = range;
     let folder = workspaces.join(NOTES);
     let entries = match fs::read_dir(&folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

@@ -95,8 +95,7 @@ impl SubAgents<'_, '_> {
     ) -> Result<Option<Relay>, StopCause> {
         let run = self.state.run;
         let pool = &run.services.pool;
-        let find =
-            |_| pool.with(async |conn| Relay::find(conn, run, (position, call), run_id).await);
+        let find = |_| pool.with(async |conn| Relay::find(conn, run, position, call, run_id).await);
         run.retry(find).await
     }
 

@@ -84,7 +84,8 @@ impl Relay {
     pub(super) async fn find(
         conn: &mut PgConnection,
         parent: &RunContext<'_>,
-        (position, call): (usize, &ToolCall),
+        position: usize,
+        call: &ToolCall,
         run_id: RunId,
     ) -> Result<Option<Self>, StopCause> {
         let Some(session_id) = session_of(conn, run_id).await? else { return Ok(None) };
