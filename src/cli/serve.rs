@@ -6,7 +6,8 @@ use std::path::Path;
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::{output, shutdown_signal};
+use super::output;
+use super::signals::shutdown_signal;
 use crate::app::Application;
 use crate::config::{Config, Database, Listen, ModelSource, ServeArgs, Work};
 

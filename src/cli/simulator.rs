@@ -7,7 +7,8 @@ use anyhow::Context as _;
 use clap::Args;
 use tokio::net::TcpListener;
 
-use super::{output, shutdown_signal};
+use super::output;
+use super::signals::shutdown_signal;
 use simulator::{Options, Script, Simulator};
 
 #[derive(Debug, Args)]

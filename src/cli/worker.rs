@@ -2,8 +2,9 @@
 
 use clap::Args;
 
+use super::output;
 use super::serve::{Summary, reachable, summarize};
-use super::{output, shutdown_signal};
+use super::signals::shutdown_signal;
 use crate::app::Application;
 use crate::config::WorkerArgs;
 

@@ -6,10 +6,14 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use reqwest::Url;
 
-use super::{
-    ANTHROPIC_URL, EdgeArgs, ForwardingArgs, ModelArgs, PermissionArgs, ProviderArgs, TokenArgs,
-    ToolArgs, TraceArgs,
-};
+use super::edge::EdgeArgs;
+use super::forwarding::ForwardingArgs;
+use super::models::ModelArgs;
+use super::permissions::PermissionArgs;
+use super::provider::{ANTHROPIC_URL, ProviderArgs};
+use super::tokens::TokenArgs;
+use super::tools::ToolArgs;
+use super::traces::TraceArgs;
 use crate::domain::limits::Limits;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::run_options::OnBusy;

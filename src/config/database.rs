@@ -8,7 +8,9 @@ use std::{env, fs};
 use anyhow::Context as _;
 use sqlx::postgres::PgConnectOptions;
 
-use super::{Database, DatabaseArgs, variable};
+use super::args::DatabaseArgs;
+use super::environment::variable;
+use super::settings::Database;
 use private_postgres::{Durability, Options as PostgresOptions};
 
 impl DatabaseArgs {

@@ -7,7 +7,7 @@ use clap::Args;
 use http::HeaderValue;
 use reqwest::Url;
 
-use super::Auth;
+use super::args::Auth;
 use crate::http::BrowserPolicy;
 
 /// Options that limit clients.

@@ -8,7 +8,8 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use reqwest::Url;
 use serde::Serialize;
 
-use super::{LogArgs, ServeArgs, variable};
+use super::args::{LogArgs, ServeArgs};
+use super::environment::variable;
 
 /// Environment variables without an option, because they contain only secrets.
 pub(super) const SECRETS: [&str; 6] = [

@@ -4,7 +4,7 @@
 
 use clap::Command;
 
-use super::variable;
+use super::environment::variable;
 
 /// A variable that has a new name.
 struct RenamedVariable {

@@ -10,7 +10,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::variable;
+use super::environment::variable;
 use crate::domain::permission::{Decision, PermissionMode, Rule};
 use crate::tools::policy::{EvaluatorSource, OperatorPolicy, check};
 

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::{
-    Auth, Config, Database, DatabaseArgs, Listen, ModelSource, Serve, ServeArgs, Work, WorkArgs,
-    WorkerArgs, variable,
-};
+use super::args::{Auth, DatabaseArgs, ServeArgs, WorkArgs, WorkerArgs};
+use super::environment::variable;
+use super::settings::{Config, Database, Listen, ModelSource, Serve, Work};
 use crate::domain::provider::Provider;
 use crate::http::{KEEP_ALIVE_INTERVAL, Options as HttpOptions, Timeouts};
 use crate::outbound::AllowedHosts;

@@ -7,7 +7,8 @@ use clap::{ArgAction, Args};
 use reqwest::Url;
 use secrecy::SecretString;
 
-use super::{WorkArgs, variable};
+use super::args::WorkArgs;
+use super::environment::variable;
 use crate::domain::provider::{Dialect, MaxTokensField, Provider};
 use crate::model::{Server, anthropic, openai};
 

@@ -7,8 +7,8 @@ use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::effective_options::SECRETS;
+use super::environment::variable;
 use super::tool_servers::secrets_of;
-use super::variable;
 
 /// Secret environment variables that libraries read.
 const OF_LIBRARIES: [&str; 1] = ["PGPASSWORD"];

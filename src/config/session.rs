@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 
-use super::SessionArgs;
+use super::args::SessionArgs;
 use crate::domain::limits::Limits;
 use crate::domain::price::Prices;
 use crate::domain::provider::Provider;

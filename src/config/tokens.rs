@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail};
 use clap::Args;
 
-use super::Auth;
+use super::args::Auth;
 use crate::tokens::{Issuer, IssuerConfig, KeyRefresh};
 
 /// Options for tokens of an identity provider.

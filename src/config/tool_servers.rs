@@ -10,7 +10,7 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
-use super::variable;
+use super::environment::variable;
 use crate::tools::mcp::{Program, ServerSettings, ServerTransport, is_server_name};
 
 /// The default timeout of a call, in seconds.

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use reqwest::Url;
 use secrecy::SecretString;
 
-use super::variable;
+use super::environment::variable;
 use crate::outbound::AllowedHosts;
 use crate::tools::builtin::{Search, SearchProvider, Web};
 use crate::tools::{Tool, endpoints};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ReplyHead;
+use super::reply_head::ReplyHead;
 use super::retry::MAX_RETRY_AFTER;
 use crate::domain::outcome::{ErrorType, RunError};
 

@@ -13,7 +13,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sse_stream::{Sse, SseByteStream};
 use tokio::time::timeout;
 
-use super::{ErrorKind, ModelError, ReplyHead};
+use super::error::{ErrorKind, ModelError};
+use super::reply_head::ReplyHead;
 use crate::domain::trace::Trace;
 
 /// An invalid configuration of a client.

@@ -7,30 +7,28 @@ mod http;
 mod input;
 pub mod openai;
 mod refused_content;
+mod reply;
 mod reply_head;
+mod request;
 pub mod retry;
 mod server;
 pub mod server_health;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::domain::context::ReplyCompaction;
-use crate::domain::message::Content;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::{Dialect, Provider};
 use crate::domain::session::Settings;
-use crate::domain::stop_reason::{ModelStop, Refusal};
 use crate::domain::tool::ToolChoice;
-use crate::domain::trace::Trace;
-use crate::domain::usage::Usage;
 
 pub use error::{ErrorKind, ModelError};
 pub use http::BadClient;
 pub use refused_content::RefusedContent;
+pub use reply::{Progress, Reply};
 pub use reply_head::ReplyHead;
+pub use request::{Messages, Request};
 pub use server::Server;
 
 /// The client of a model server, by its protocol.
@@ -49,30 +47,6 @@ pub enum Head {
     Anthropic(anthropic::Head),
     /// For Chat Completions.
     OpenAi(openai::Head),
-}
-
-/// The serialized messages of a request.
-#[derive(Debug, Clone, Copy)]
-pub struct Messages<'a> {
-    /// Messages in the format of the Messages API, separated by commas.
-    pub text: &'a str,
-    /// Offset in `text` of a second cache breakpoint: just before the closing brace of the last
-    /// block of the previous request. `None` unless so many blocks were added since that the
-    /// server's lookback would not find that cache entry.
-    pub far_breakpoint: Option<usize>,
-    /// True if the messages begin with a compaction summary.
-    pub is_compacted: bool,
-}
-
-/// A request that can be sent more than once.
-#[derive(Debug, Clone)]
-pub struct Request {
-    /// The body, as JSON text.
-    pub body: Bytes,
-    /// Names of the beta features that the request uses, separated by commas.
-    pub betas: Arc<str>,
-    /// The trace context to propagate.
-    pub trace: Option<Trace>,
 }
 
 /// A reply whose stream is being read.
@@ -241,58 +215,4 @@ impl ReplyStream {
             Self::OpenAi(stream) => stream.finish(),
         }
     }
-}
-
-/// A complete reply of the model.
-#[derive(Debug, Clone)]
-pub struct Reply {
-    /// The provider's message id; empty if the server sends none.
-    pub id: String,
-    /// The model that answered; may differ from the requested model.
-    pub model: String,
-    /// The content blocks as received.
-    pub content: Content,
-    /// The reason why the model stopped.
-    pub stop: ModelStop,
-    /// The tokens that the request used.
-    pub usage: Usage,
-    /// The category and explanation of a refusal, if the model gave them.
-    pub refusal: Refusal,
-    /// The token counts of a server-side compaction, if there was one.
-    pub compaction: Option<ReplyCompaction>,
-    /// The context edits that the server applied, as a JSON array; `None` if there were none.
-    pub applied_edits: Option<Box<RawValue>>,
-}
-
-/// Progress of a stream, for previews.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
-    /// No visible progress.
-    Nothing,
-    /// A text block begins.
-    TextStarted {
-        /// The index of the block in the reply.
-        index: usize,
-    },
-    /// A thinking block begins.
-    ThinkingStarted {
-        /// The index of the block in the reply.
-        index: usize,
-    },
-    /// A tool call begins.
-    ToolUseStarted {
-        /// The index of the block in the reply.
-        index: usize,
-        /// The model's id of the call.
-        id: String,
-        /// The name of the tool.
-        name: String,
-    },
-    /// More text, thinking or tool input of the block at this index.
-    Delta {
-        /// The index of the block in the reply.
-        index: usize,
-        /// The added text.
-        text: Arc<str>,
-    },
 }

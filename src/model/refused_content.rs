@@ -3,7 +3,7 @@
 //! Servers have almost no error codes for this, so it is recognized by the sentences of their
 //! messages, which may change. A sentence that is not recognized fails only the run at hand.
 
-use super::{ErrorKind, ModelError};
+use super::error::{ErrorKind, ModelError};
 use crate::domain::sent_history::BlockPosition;
 
 /// A part of the history that the server rejects.
@@ -87,7 +87,7 @@ fn position(path: &str) -> Option<BlockPosition> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ReplyHead;
+    use crate::model::reply_head::ReplyHead;
 
     fn of(status: u16, message: &str) -> Option<RefusedContent> {
         naming(status, message, &[])

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ModelError;
+use super::error::ModelError;
 
 /// The maximum number of tries of one step; after that the run fails.
 pub const MAX_ATTEMPTS: u32 = 8;
@@ -32,7 +32,8 @@ fn ceiling(failures: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ErrorKind, ReplyHead};
+    use crate::model::error::ErrorKind;
+    use crate::model::reply_head::ReplyHead;
 
     fn overloaded(retry_after: Option<u64>) -> ModelError {
         ModelError::Api {

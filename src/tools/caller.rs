@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 
-use super::ToolError;
+use super::error::ToolError;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::store::StoreError;
 use crate::store::connections::Connections;

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use similar::TextDiff;
 
+use super::error::ToolError;
+use super::output::{FileChange, Output};
 use super::text::TextFile;
+use super::tool::ToolContext;
 use super::workspace::hash;
-use super::{FileChange, Output, ToolContext, ToolError};
 use crate::domain::state_change::StateChange;
 use crate::tools::builtin::blocking;
 

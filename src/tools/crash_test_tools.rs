@@ -12,7 +12,10 @@ use tokio::time::sleep;
 
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::faults::{self, Point};
-use crate::tools::{Output, Tool, ToolContext, ToolError, Typed, TypedTool};
+use crate::tools::error::ToolError;
+use crate::tools::output::Output;
+use crate::tools::tool::{Tool, ToolContext};
+use crate::tools::typed::{Typed, TypedTool};
 
 /// Returns the tools if a trace file is configured.
 pub(crate) fn tools() -> Vec<Arc<dyn Tool>> {

@@ -3,7 +3,7 @@
 use jsonschema::Validator;
 use serde_json::Value;
 
-use super::BadTool;
+use super::registry::BadTool;
 
 /// Checks the name and the schema of a tool of any origin, and compiles the schema.
 pub fn check_definition(name: &str, input_schema: &Value) -> Result<Validator, BadTool> {

@@ -10,19 +10,13 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::builtin::current_file::{CHANGED, CurrentFile, NOT_READ, updated};
 use super::builtin::{blocking, edit, multi_edit, write};
+use super::error::ToolError;
+use super::output::{FileChange, Output};
+use super::registry::Registry;
 use super::text::edits::{Edit, apply_all};
+use super::tool::ToolContext;
 use super::workspace::hash;
-use super::{FileChange, Output, Registry, ToolContext, ToolError};
 use crate::domain::state_change::StateChange;
-
-/// The fallback of a tool that did not change a file before its deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fallback {
-    /// The simpler tool.
-    pub simpler: &'static str,
-    /// If set, the service calls the simpler tool without a request of the model.
-    pub is_automatic: bool,
-}
 
 /// The attributes by which a change in progress is recognized in the file.
 #[derive(Debug)]

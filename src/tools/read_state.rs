@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ToolError;
+use super::error::ToolError;
 use crate::domain::ids::SessionId;
 use crate::store::connections::Connections;
 use crate::store::read_state::find;

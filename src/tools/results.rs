@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::ToolContext;
 use super::builtin::blocking;
+use super::tool::ToolContext;
 
 /// The maximum length of a result, in bytes.
 pub(super) const MAX_RESULT: usize = 100 * 1024;

@@ -2,7 +2,8 @@
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{ToolContext, ToolError};
+use super::error::ToolError;
+use super::tool::ToolContext;
 use crate::domain::sampling::SamplingRequest;
 
 /// A sampling request from a tool to its run, with the channel for the answer. A closed channel

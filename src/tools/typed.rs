@@ -11,7 +11,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{ErrorStyle, Fallback, FileChange, Output, Tool, ToolContext, ToolError};
+use super::error::{ErrorStyle, ToolError};
+use super::output::{FileChange, Output};
+use super::tool::{Fallback, Tool, ToolContext};
 use crate::domain::sub_agent::Task;
 use crate::domain::tool::{ToolClass, ToolTiming};
 

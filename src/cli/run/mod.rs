@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::client::{Client, Failure, ServerArgs};
 use super::local::{LocalArgs, Service};
 use super::output;
-use super::shutdown_signal;
+use super::signals::shutdown_signal;
 use super::status::{INTERRUPTED, NEEDS_APPROVAL};
 use super::talk::{NewSessionArgs, Run, Turn, new_session};
 use crate::domain::ids::SessionId;

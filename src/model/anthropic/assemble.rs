@@ -8,8 +8,9 @@ use crate::domain::context::ReplyCompaction;
 use crate::domain::message::Content;
 use crate::domain::stop_reason::ModelStop;
 use crate::domain::usage::Usage;
+use crate::model::error::ModelError;
 use crate::model::input::as_input;
-use crate::model::{ModelError, Progress, Reply};
+use crate::model::reply::{Progress, Reply};
 
 /// The maximum token count of one request; higher counts are errors of the server and are clamped.
 const MAX_TOKENS: i64 = 1_000_000_000;

@@ -8,8 +8,11 @@ use secrecy::SecretString;
 
 use super::assemble::Assembler;
 use super::decode::ErrorBody;
+use crate::model::error::ModelError;
 use crate::model::http::{BadClient, Endpoint, ErrorReport, Events, secret_header};
-use crate::model::{ModelError, Progress, Reply, ReplyHead, Request};
+use crate::model::reply::{Progress, Reply};
+use crate::model::reply_head::ReplyHead;
+use crate::model::request::Request;
 
 /// The configuration of a client of the Messages API.
 #[derive(Debug, Clone)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::client::{Client, with_betas};
-use crate::model::{ModelError, Request};
+use crate::model::error::ModelError;
+use crate::model::request::Request;
 
 /// The timeout. It is short because the run waits for the count, and an estimate is available.
 const TIMEOUT: Duration = Duration::from_secs(10);

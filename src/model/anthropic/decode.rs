@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::raw_object::RawObject;
+use crate::model::error::{ErrorKind, ModelError};
 use crate::model::http::ErrorReport;
-use crate::model::{ErrorKind, ModelError, ReplyHead};
+use crate::model::reply_head::ReplyHead;
 
 /// A decoded event.
 #[derive(Debug)]

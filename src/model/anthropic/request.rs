@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::head::Head;
 use crate::domain::tool::ToolChoice;
-use crate::model::Messages;
+use crate::model::request::Messages;
 
 /// Builds the body of one request.
 pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {

@@ -9,8 +9,9 @@ use super::decode::{Delta, StreamEvent, decode};
 use crate::domain::message::Content;
 use crate::domain::stop_reason::{ModelStop, Refusal};
 use crate::domain::usage::Usage;
+use crate::model::error::ModelError;
 use crate::model::input::as_input;
-use crate::model::{ModelError, Progress, Reply};
+use crate::model::reply::{Progress, Reply};
 
 /// The maximum size of a reply, far above the largest output limit.
 const MAX_BYTES: usize = 32 * 1024 * 1024;

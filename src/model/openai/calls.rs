@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::decode::CallPiece;
 use crate::domain::ids::CallId;
-use crate::model::Progress;
+use crate::model::reply::Progress;
 
 /// The maximum length of an id that is kept.
 const MAX_ID: usize = 128;

@@ -11,8 +11,11 @@ use tokio::time::{Instant, timeout_at};
 use super::assemble::Assembler;
 use super::error;
 use crate::domain::provider::Dialect;
+use crate::model::error::ModelError;
 use crate::model::http::{BadClient, Endpoint, Events, secret_header};
-use crate::model::{ModelError, Progress, Reply, ReplyHead, Request};
+use crate::model::reply::{Progress, Reply};
+use crate::model::reply_head::ReplyHead;
+use crate::model::request::Request;
 
 /// The timeout for the usage and the last event after the finish reason was received.
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(2);

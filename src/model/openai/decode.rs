@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 
 use super::error::read_in_stream;
 use crate::domain::usage::Usage;
-use crate::model::{ModelError, ReplyHead};
+use crate::model::error::ModelError;
+use crate::model::reply_head::ReplyHead;
 
 /// The maximum token count of one request; higher counts are errors of the server and are clamped.
 const MAX_TOKENS: i64 = 1_000_000_000;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::decode::lenient;
-use crate::model::ErrorKind;
+use crate::model::error::ErrorKind;
 use crate::model::http::ErrorReport;
 
 /// `{"error": {…}}`, `{"error": "…"}`, or the members of the error at the top level.

@@ -4,7 +4,8 @@ use super::parts::{Image, Part};
 use super::request::Head;
 use super::translate::{Message, translate};
 use crate::domain::sent_history::BlockPosition;
-use crate::model::{ModelError, RefusedContent};
+use crate::model::error::ModelError;
+use crate::model::refused_content::RefusedContent;
 
 /// Returns the rejected images of the request that this head and history produced: the image at the
 /// path that the error names, or the images with the URL in its message.
@@ -67,7 +68,8 @@ mod tests {
     use super::*;
     use crate::domain::provider::{Dialect, MaxTokensField};
     use crate::domain::session::Settings;
-    use crate::model::{ErrorKind, ReplyHead};
+    use crate::model::error::ErrorKind;
+    use crate::model::reply_head::ReplyHead;
 
     /// A history with two images of the user and one in a tool result.
     fn history() -> String {

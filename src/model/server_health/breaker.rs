@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::domain::circuit::Circuit;
-use crate::model::{ErrorKind, ModelError};
+use crate::model::error::{ErrorKind, ModelError};
 
 /// The configuration for model servers: it takes more failures than the tries of a single run.
 const MODEL_SERVERS: BreakerConfig = BreakerConfig {

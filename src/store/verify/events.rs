@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::Report;
 use super::body::Body;
 use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts};
 use super::parts::Output;
+use super::report::Report;
 use crate::domain::ids::RunId;
 use crate::domain::run_status::RunStatus;
 use crate::domain::verification::{Invariant, Location};

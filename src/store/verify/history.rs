@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::Report;
 use super::facts::{Facts, MessageFacts, RunFacts};
 use super::parts::CallResult;
+use super::report::Report;
 use crate::domain::ids::RunId;
 use crate::domain::message::Role;
 use crate::domain::run_status::RunStatus;

@@ -1,8 +1,8 @@
 //! Checks that the ledger has every call once, with its final state.
 
-use super::Report;
 use super::facts::{CallFacts, Facts, MessageFacts};
 use super::parts::Call;
+use super::report::Report;
 use crate::domain::permission::Awaits;
 use crate::domain::tool::CallState;
 use crate::domain::verification::{Invariant, Location};

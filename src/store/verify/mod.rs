@@ -8,6 +8,7 @@ mod history;
 mod ledger;
 mod parts;
 mod read;
+mod report;
 mod requests;
 mod runs;
 mod schema;
@@ -16,27 +17,10 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::StoreError;
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::verification::{Checked, Finding, Invariant, Location, Verification};
+use crate::domain::verification::{Checked, Invariant, Location, Verification};
 use facts::Facts;
+use report::Report;
 pub use schema::{SchemaMismatch, check_schema};
-
-/// The findings, in the order of detection.
-#[derive(Debug)]
-struct Report {
-    session: Location,
-    findings: Vec<Finding>,
-}
-
-impl Report {
-    fn add(&mut self, invariant: Invariant, place: Location, detail: impl Into<String>) {
-        self.findings.push(Finding { invariant, place, detail: detail.into() });
-    }
-
-    /// The invariant under which findings of unreadable rows are filed.
-    fn session(&self) -> Location {
-        self.session.clone()
-    }
-}
 
 /// Verifies a session in its current state. Returns `None` if it does not exist, or does not belong
 /// to the named tenant. The connection must not be in a transaction: all rows are read in one
@@ -70,7 +54,7 @@ pub async fn list_sessions(
 
 fn check(facts: &Facts) -> Verification {
     let session_id = facts.session.id;
-    let mut report = Report { session: Location::of(session_id), findings: Vec::new() };
+    let mut report = Report::new(Location::of(session_id));
     check_reading(facts, &mut report);
     history::check(facts, &mut report);
     runs::check(facts, &mut report);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use futures::TryStreamExt as _;
 use sqlx::PgConnection;
 
-use super::Report;
 use super::facts::{Facts, RunFacts};
+use super::report::Report;
 use super::runs::tokens;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::usage::Usage;

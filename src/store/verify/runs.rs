@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Report;
 use super::body::Body;
 use super::facts::{CallFacts, Facts, RunFacts};
+use super::report::Report;
 use super::requests::cost;
 use crate::domain::ids::RunId;
 use crate::domain::run_status::RunStatus;

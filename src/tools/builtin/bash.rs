@@ -9,8 +9,11 @@ use serde_json::value::RawValue;
 
 use super::blocking;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 use crate::tools::workspace::PROTECTED;
-use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 use sandbox::{self, Ending, Job, Outcome, Sandbox, SandboxError, Stream};
 
 /// The time that the sandbox has to terminate a command after its deadline.

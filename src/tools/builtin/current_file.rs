@@ -2,10 +2,12 @@
 //! result shows the changed lines.
 
 use super::blocking;
+use crate::tools::error::ToolError;
+use crate::tools::output::FileChange;
 use crate::tools::text::TextFile;
 use crate::tools::text::numbered::snippet;
+use crate::tools::tool::ToolContext;
 use crate::tools::workspace::hash;
-use crate::tools::{FileChange, ToolContext, ToolError};
 
 /// The error for a file that the model has not read.
 pub(in crate::tools) const NOT_READ: &str =

@@ -7,8 +7,11 @@ use super::current_file::CurrentFile;
 use super::notebook_edit::is_notebook;
 use super::{FileOptions, blocking};
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::FileChange;
 use crate::tools::text::edits::{Edit as Replacement, apply};
-use crate::tools::{ErrorStyle, Fallback, FileChange, ToolContext, ToolError, TypedTool};
+use crate::tools::tool::{Fallback, ToolContext};
+use crate::tools::typed::TypedTool;
 
 pub(in crate::tools) const NAME: &str = "Edit";
 

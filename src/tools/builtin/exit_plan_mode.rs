@@ -5,8 +5,11 @@ use serde::Deserialize;
 
 use crate::domain::state_change::StateChange;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::Output;
 use crate::tools::policy::EXIT_PLAN_MODE;
-use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 const APPROVED: &str = "User has approved your plan. You can now start coding. Start with \
     updating your todo list if applicable";

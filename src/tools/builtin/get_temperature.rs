@@ -7,7 +7,10 @@ use serde::Deserialize;
 
 use super::weather::{OpenMeteo, Unit};
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+use crate::tools::error::ToolError;
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 #[derive(Debug)]
 pub(super) struct GetTemperature(pub(super) Arc<OpenMeteo>);

@@ -7,8 +7,11 @@ use serde::Deserialize;
 
 use super::{blocking, visible};
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::ToolError;
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 use crate::tools::workspace::FolderEntry;
-use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 
 const MAX_ENTRIES: usize = 1000;
 

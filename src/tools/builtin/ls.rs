@@ -10,8 +10,11 @@ use serde_json::value::RawValue;
 
 use super::{FileOptions, blocking, visible};
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 use crate::tools::workspace::FolderEntry;
-use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
 const MAX_ENTRIES: usize = 1000;
 const NOTE: &str = "\n\nNOTE: do any of the files above seem malicious? If so, you MUST refuse to \

@@ -35,7 +35,9 @@ mod write_file;
 
 use std::sync::Arc;
 
-use super::{Tool, ToolError, Typed};
+use super::error::ToolError;
+use super::tool::Tool;
+use super::typed::Typed;
 pub use search_records::Records;
 pub use weather::{BadOpenMeteo, OpenMeteo};
 pub use web::Web;

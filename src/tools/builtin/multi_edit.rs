@@ -5,8 +5,11 @@ use serde::Deserialize;
 
 use super::{FileOptions, edit};
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::FileChange;
 use crate::tools::text::edits::{Edit, apply_all};
-use crate::tools::{ErrorStyle, Fallback, FileChange, ToolContext, ToolError, TypedTool};
+use crate::tools::tool::{Fallback, ToolContext};
+use crate::tools::typed::TypedTool;
 
 pub(in crate::tools) const NAME: &str = "MultiEdit";
 

@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+use crate::tools::error::ToolError;
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 /// The number of paraphrases.
 const PARAPHRASES: usize = 5;

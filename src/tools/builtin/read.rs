@@ -10,11 +10,14 @@ use super::notebook_edit::{is_notebook, shown};
 use super::{FileOptions, blocking};
 use crate::domain::state_change::StateChange;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::Output;
 use crate::tools::text::TextFile;
 use crate::tools::text::edits::unix;
 use crate::tools::text::numbered::{Part, page};
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 use crate::tools::workspace::hash;
-use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
 const DEFAULT_LIMIT: usize = 2000;
 /// Extensions of binary formats that models often try to read.

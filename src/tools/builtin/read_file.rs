@@ -8,9 +8,12 @@ use serde::Deserialize;
 use super::blocking;
 use crate::domain::state_change::StateChange;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::ToolError;
+use crate::tools::output::Output;
 use crate::tools::text::TextFile;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 use crate::tools::workspace::hash;
-use crate::tools::{Output, ToolContext, ToolError, TypedTool};
 
 const DEFAULT_LIMIT: usize = 2000;
 

@@ -11,7 +11,10 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::store::records::{BadTable, Found, Table, describe, search};
-use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+use crate::tools::error::ToolError;
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 /// The maximum number of concurrent searches. The database also serves other clients.
 const SEARCHES: usize = 4;

@@ -5,7 +5,8 @@ use serde::Deserialize;
 
 use crate::domain::sub_agent::{TASK, Task};
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::{ErrorStyle, TypedTool};
+use crate::tools::error::ErrorStyle;
+use crate::tools::typed::TypedTool;
 
 #[derive(Debug)]
 pub(super) struct StartTask;

@@ -11,7 +11,7 @@ use crate::domain::tool::ToolClass::{self, Checkable, Effect, Pure, SubAgent};
 use crate::domain::tool::ToolTiming::{self, Fast, Immediate, Network, Variable};
 use crate::outbound::AllowedHosts;
 use crate::tools::builtin::bash::Bash;
-use crate::tools::{CatalogEntry, Registry};
+use crate::tools::registry::{CatalogEntry, Registry};
 use sandbox::{Sandbox, Setting};
 
 /// The name, the class of side effects, the usual duration, the deadline in seconds, and whether

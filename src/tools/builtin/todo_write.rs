@@ -5,7 +5,10 @@ use serde::Deserialize;
 
 use crate::domain::state_change::{StateChange, Todo};
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 const MODIFIED: &str = "Todos have been modified successfully. Ensure that you continue to use \
     the todo list to track your progress. Please proceed with the current tasks if applicable";

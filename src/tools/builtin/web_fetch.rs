@@ -11,7 +11,10 @@ use serde_json::value::RawValue;
 
 use super::web::{Web, reading};
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 #[derive(Debug)]
 pub(super) struct WebFetch(pub(super) Arc<Web>);

@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::web::search::{Domains, Search, SearchResult};
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 /// The number of results of `WebSearch`, whose input has no such number.
 const RESULTS: usize = 10;

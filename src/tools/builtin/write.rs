@@ -6,8 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::blocking;
 use super::current_file::CurrentFile;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::FileChange;
 use crate::tools::text::edits::with_line_ends_of;
-use crate::tools::{ErrorStyle, FileChange, ToolContext, ToolError, TypedTool};
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 pub(in crate::tools) const NAME: &str = "Write";
 

@@ -6,7 +6,10 @@ use serde::Deserialize;
 use super::current_file::check_read_state;
 use super::{FileOptions, blocking};
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::{FileChange, ToolContext, ToolError, TypedTool};
+use crate::tools::error::ToolError;
+use crate::tools::output::FileChange;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 const WRITTEN: &str = "Written successfully.";
 

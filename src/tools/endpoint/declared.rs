@@ -11,7 +11,7 @@ use super::Endpoint;
 use crate::domain::tool::ToolClass;
 use crate::domain::webhook::WebhookSecret;
 use crate::outbound::{AllowedHosts, BadHost, Outbound, RefusedUrl};
-use crate::tools::Tool;
+use crate::tools::tool::Tool;
 
 /// The default timeout of a call, in seconds.
 const USUAL_TIMEOUT: u64 = 60;

@@ -15,7 +15,9 @@ use reqwest::{Response, Url};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{ErrorStyle, Fallback, FileChange, Output, Tool, ToolContext, ToolError};
+use super::error::{ErrorStyle, ToolError};
+use super::output::{FileChange, Output};
+use super::tool::{Fallback, Tool, ToolContext};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::webhook::WebhookSecret;
 use crate::outbound::{BadBody, Outbound, read_body};

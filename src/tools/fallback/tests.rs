@@ -9,8 +9,11 @@ use tempfile::TempDir;
 use super::*;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::domain::tool_error::ToolErrorType;
+use crate::tools::builtin;
+use crate::tools::registry::CallOutcome;
+use crate::tools::tool::Tool;
+use crate::tools::typed::{Typed, TypedTool};
 use crate::tools::workspace::Workspace;
-use crate::tools::{CallOutcome, Tool, Typed, TypedTool, builtin};
 
 /// An Edit tool that always exceeds its deadline.
 #[derive(Debug)]

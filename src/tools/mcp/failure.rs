@@ -9,7 +9,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use crate::domain::tool_server::ServedCall;
 use crate::model::server_health::Health;
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 use crate::tools::policy::visible;
 
 /// Maximum length of a server's message in an error text, in bytes.

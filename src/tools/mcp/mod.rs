@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Registry;
+use super::registry::Registry;
 use crate::domain::tool_server::ToolServerReport;
 use content::text_of;
 pub(in crate::tools) use failure::ServerCallFailure;

@@ -12,8 +12,8 @@ use tokio_util::task::TaskTracker;
 use super::connection::{Connection, ConnectionError, Listener, connect, list, ping};
 use super::server::Server;
 use super::tool_list::usable_tools;
-use crate::tools::Registry;
 use crate::tools::registry::ListChanges;
+use crate::tools::registry::Registry;
 
 /// Timeout of the handshake, including the tool list.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -11,7 +11,9 @@ use serde_json::value::RawValue;
 use super::content::text_of;
 use super::server::Server;
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::{ErrorStyle, Fallback, FileChange, Output, Tool, ToolContext, ToolError};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::{FileChange, Output};
+use crate::tools::tool::{Fallback, Tool, ToolContext};
 
 /// Extra time in which a timed-out call is cancelled at the server and counted.
 const CANCEL_TIME: Duration = Duration::from_secs(1);

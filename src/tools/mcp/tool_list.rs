@@ -11,8 +11,9 @@ use super::server::Server;
 use super::settings::ServerSettings;
 use super::tool::ServedTool;
 use crate::domain::tool::ToolClass;
+use crate::tools::definition::check_definition;
 use crate::tools::policy::visible;
-use crate::tools::{Tool, check_definition};
+use crate::tools::tool::Tool;
 
 /// Maximum number of tools of one server. Further tools are omitted.
 pub(super) const MAX_TOOLS: usize = 128;

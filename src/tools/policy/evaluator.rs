@@ -17,8 +17,9 @@ use super::{EvaluatorSource, OperatorPolicy, PolicyDecision, visible};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::Permission;
 use crate::domain::tool::{ToolCall, ToolClass};
+use crate::tools::error::{ErrorStyle, ToolError};
 use crate::tools::mcp::{ServerCallFailure, ToolServers};
-use crate::tools::{CallOutcome, ErrorStyle, ToolError};
+use crate::tools::registry::CallOutcome;
 
 /// Maximum size of a response, in bytes.
 const MAX_RESPONSE: usize = 64 * 1024;

@@ -9,8 +9,11 @@ use crate::domain::state_change::StateChange;
 use crate::domain::sub_agent::Task;
 use crate::domain::tool::ToolClass;
 use crate::domain::tool_error::ToolErrorType;
+use crate::tools::change;
+use crate::tools::error::ToolError;
+use crate::tools::output::{FileChange, Output};
 use crate::tools::results::without_nul;
-use crate::tools::{FileChange, Output, ToolContext, ToolError, change};
+use crate::tools::tool::ToolContext;
 
 /// The result of a call, as the model receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]

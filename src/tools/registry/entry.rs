@@ -12,9 +12,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::timeout;
 
 use super::{BadTool, CallOutcome};
+use crate::tools::definition::check_definition;
+use crate::tools::error::ToolError;
+use crate::tools::output::{FileChange, Output};
 use crate::tools::results::presentable;
 use crate::tools::schema_cost::is_bounded;
-use crate::tools::{FileChange, Output, Tool, ToolContext, ToolError, check_definition};
+use crate::tools::tool::{Tool, ToolContext};
 
 /// Maximum length of a validation message that quotes the input, in bytes.
 const MAX_PROBLEM: usize = 500;

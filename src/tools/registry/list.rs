@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::BadTool;
 use super::entry::RegisteredTool;
-use crate::tools::Tool;
+use crate::tools::tool::Tool;
 
 /// An ordered list of tools with an index by name.
 #[derive(Debug, Default)]

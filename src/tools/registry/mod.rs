@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::{ErrorStyle, Tool};
+use super::error::ErrorStyle;
+use super::tool::Tool;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use entry::RegisteredTool;
 use list::List;

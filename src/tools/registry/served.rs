@@ -7,8 +7,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::entry::RegisteredTool;
 use super::list::List;
 use super::{BadTool, CallOutcome, Registry};
+use crate::tools::error::ErrorStyle;
 use crate::tools::mcp::prefix;
-use crate::tools::{ErrorStyle, Tool};
+use crate::tools::tool::Tool;
 
 /// The tool lists of MCP servers.
 #[derive(Debug, Default)]

@@ -8,9 +8,13 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::domain::tool_error::ToolErrorType;
+use crate::tools::builtin;
+use crate::tools::error::ToolError;
+use crate::tools::output::Output;
 use crate::tools::results::MAX_RESULT;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::{Typed, TypedTool};
 use crate::tools::workspace::Workspace;
-use crate::tools::{Output, ToolContext, ToolError, Typed, TypedTool, builtin};
 
 #[derive(Debug)]
 struct Misbehave;

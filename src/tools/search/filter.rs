@@ -6,7 +6,7 @@ use ignore::Match;
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 
 /// The filter that the model requested. Ignore files are separate.
 #[derive(Debug)]

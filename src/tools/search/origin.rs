@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cap_std::fs::Dir;
 
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 use crate::tools::workspace::{Workspace, failed, or_itself};
 
 /// The starting point of a search in a workspace: a folder to walk, or one file.

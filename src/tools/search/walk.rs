@@ -14,7 +14,7 @@ use super::origin::SearchOrigin;
 use super::queue::Queue;
 use super::rules::{GIT, Rules, makes_rules};
 use super::watch::Watch;
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 use crate::tools::workspace::or_itself;
 
 /// The maximum number of files that one thread finds; limits memory.

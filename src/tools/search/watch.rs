@@ -2,7 +2,7 @@
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 
 /// The cancellation flag of one search. The search runs on blocking threads, which cannot be
 /// aborted, so the threads check the flag.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 use crate::tools::workspace::MAX_FILE;
 
 /// One replacement.

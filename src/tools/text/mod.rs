@@ -3,7 +3,7 @@
 pub(in crate::tools) mod edits;
 pub(in crate::tools) mod numbered;
 
-use super::ToolError;
+use super::error::ToolError;
 
 /// The number of leading bytes in which a NUL marks a file as binary.
 const HEAD: usize = 8 * 1024;

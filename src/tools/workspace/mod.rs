@@ -26,7 +26,7 @@ use rustix::fs::{FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use super::ToolError;
+use super::error::ToolError;
 use crate::faults::{self, Point};
 
 pub use copying::{CopyError, copy_folder};

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use super::failed;
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 
 /// The path at which programs in the sandbox see the workspace.
 pub const ALIAS: &str = "/workspace";

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 
 /// Names that are read-only at any depth and in any letter case, with everything under them: files
 /// that git, editors, shells and agents execute or obey when a user only opens the folder. A `.git`

@@ -6,7 +6,7 @@ use std::path::Path;
 use cap_std::fs::Dir;
 
 use super::{Draft, MAX_FILE, Missing, Workspace, failed, open_folder, put};
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 
 const OURS: &str = ".twostep";
 const RESULTS: &str = "results";

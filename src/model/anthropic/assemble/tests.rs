@@ -9,7 +9,7 @@ use serde_json::Value;
 use sse_stream::SseByteStream;
 
 use super::*;
-use crate::model::ErrorKind;
+use crate::model::error::ErrorKind;
 
 fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams")

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sse_stream::SseByteStream;
 
 use super::*;
-use crate::model::ErrorKind;
+use crate::model::error::ErrorKind;
 
 fn fixture(name: &str) -> Vec<u8> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");

@@ -6,7 +6,10 @@ use serde::Deserialize;
 use super::{checked, find_course, run_lookup, source};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::store::courses::find_outline;
-use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+use crate::tools::error::ToolError;
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 #[derive(Debug)]
 pub(in crate::tools::builtin) struct GetCourseOutline;

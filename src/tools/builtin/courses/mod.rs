@@ -13,7 +13,8 @@ use crate::domain::ids::{CourseId, TenantId};
 use crate::domain::source::Source;
 use crate::store::StoreError;
 use crate::store::courses::list_titles;
-use crate::tools::{ToolContext, ToolError};
+use crate::tools::error::ToolError;
+use crate::tools::tool::ToolContext;
 
 /// The maximum length of a name or a query, in characters.
 const MAX_LETTERS: usize = 1000;

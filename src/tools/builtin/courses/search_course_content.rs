@@ -7,7 +7,10 @@ use super::{checked, find_course, run_lookup, source};
 use crate::domain::source::{Source, each_once};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::store::courses::search::{Found, Search, find};
-use crate::tools::{Output, ToolContext, ToolError, TypedTool};
+use crate::tools::error::ToolError;
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 /// The maximum number of passages in a result.
 const PASSAGES: i64 = 5;

@@ -10,9 +10,12 @@ use serde::Deserialize;
 
 use super::blocking;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::Output;
 use crate::tools::search::{Filter, SearchOrigin, WalkedFile, Watch, walk};
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 use crate::tools::workspace::Workspace;
-use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
 
 /// The maximum number of paths in a result.
 const MAX_PATHS: usize = 100;

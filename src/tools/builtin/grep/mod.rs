@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::blocking;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::Output;
 use crate::tools::search::Watch;
-use crate::tools::{ErrorStyle, Output, ToolContext, ToolError, TypedTool};
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 
 #[derive(Debug)]
 pub(super) struct Grep;

@@ -13,7 +13,7 @@ use grep_searcher::{BinaryDetection, MmapChoice, SearcherBuilder};
 
 use super::lines::{Hit, Listing, Shape};
 use super::{GrepInput, Mode};
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 use crate::tools::search::{Filter, SearchOrigin, THREADS, Watch, walk};
 use crate::tools::workspace::{Workspace, open_regular};
 

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::CellType;
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 
 /// A notebook in nbformat 4.
 #[derive(Debug)]

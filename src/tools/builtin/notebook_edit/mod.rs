@@ -9,8 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::blocking;
 use super::current_file::CurrentFile;
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::tools::error::{ErrorStyle, ToolError};
+use crate::tools::output::FileChange;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::TypedTool;
 use crate::tools::workspace::hash;
-use crate::tools::{ErrorStyle, FileChange, ToolContext, ToolError, TypedTool};
 
 use cells::Notebook;
 pub(super) use show::shown;

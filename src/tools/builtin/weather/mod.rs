@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 pub(super) use location::Location;
 pub(super) use words::words;
 

@@ -11,7 +11,8 @@ use reqwest::Url;
 
 use super::blocking;
 use crate::outbound::{AllowedHosts, BadBody, MAX_PAGE, Outbound, PAGE_TIMEOUT, Page, PageError};
-use crate::tools::{ToolError, pdf};
+use crate::tools::error::ToolError;
+use crate::tools::pdf;
 use cache::Cache;
 
 /// The HTTP client for pages and the cache of recently read pages.

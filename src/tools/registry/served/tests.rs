@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::tools::{Output, ToolContext, ToolError, Typed, TypedTool};
+use crate::tools::error::ToolError;
+use crate::tools::output::Output;
+use crate::tools::tool::ToolContext;
+use crate::tools::typed::{Typed, TypedTool};
 
 /// Read-only tools; the last two have the same name.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use secrecy::SecretString;
 use serde::Serialize;
 
 use crate::outbound::read_body;
-use crate::tools::ToolError;
+use crate::tools::error::ToolError;
 pub(in crate::tools::builtin) use domains::Domains;
 use html_to_markdown::collapse_whitespace;
 

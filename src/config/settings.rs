@@ -1,0 +1,113 @@
+//! The configuration of a process.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Url;
+use sqlx::postgres::PgConnectOptions;
+
+use crate::domain::prompt_cache::CacheTtl;
+use crate::domain::provider::Provider;
+use crate::http::{Forwarding, Options as HttpOptions};
+use crate::model::Server;
+use crate::outbound::AllowedHosts;
+use crate::service::Options as ServiceOptions;
+use crate::tools::mcp::ServerSettings;
+use crate::tools::policy::OperatorPolicy;
+use crate::tools::{Tool, builtin};
+use private_postgres::Options as PostgresOptions;
+
+/// The database of a service.
+#[derive(Debug, Clone)]
+pub enum Database {
+    /// A server that the operator runs.
+    Server(Box<PgConnectOptions>),
+    /// A private server that this process starts.
+    Private(PostgresOptions),
+}
+
+/// The source of model replies.
+#[derive(Debug, Clone)]
+pub enum ModelSource {
+    /// The simulator, in this process.
+    Simulator {
+        /// Its script; the demonstration if absent.
+        script: Option<PathBuf>,
+        /// The protocol that it speaks.
+        provider: Provider,
+    },
+    /// A server.
+    Server(Server),
+}
+
+/// The requests that a process listens for.
+#[derive(Debug, Clone)]
+pub enum Listen {
+    /// The API.
+    Api(Box<Serve>),
+    /// Only health checks, at this address.
+    Health(SocketAddr),
+    /// No requests.
+    Nowhere,
+}
+
+/// The settings of the API server.
+#[derive(Debug, Clone)]
+pub struct Serve {
+    /// The address to listen on.
+    pub bind: SocketAddr,
+    /// The settings of the use cases.
+    pub service: ServiceOptions,
+    /// Limits and access rules of the HTTP server.
+    pub http: HttpOptions,
+    /// Trusted proxies and the base path.
+    pub forwarding: Forwarding,
+    /// True if the capabilities of models are read from the model's server.
+    pub refresh_models: bool,
+}
+
+/// The complete configuration of a process.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The requests that it listens for.
+    pub listen: Listen,
+    /// The separate address of `/metrics`, if one is configured.
+    pub metrics: Option<SocketAddr>,
+    /// The database.
+    pub database: Database,
+    /// The settings for executing runs; `None` for a process that only serves the API.
+    pub work: Option<Work>,
+    /// The parent of the sessions' workspace folders.
+    pub workspaces: PathBuf,
+    /// The folder where the process stores its worker id.
+    pub state_dir: PathBuf,
+    /// The tools, in the order in which the model sees them.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// MCP servers, which provide further tools.
+    pub tool_servers: Vec<ServerSettings>,
+    /// The operator's permission policy.
+    pub permissions: OperatorPolicy,
+    /// The dependencies of the built-in tools, checked before the service starts.
+    pub options: builtin::Options,
+    /// The OTLP collector, if one is configured.
+    pub traces: Option<Url>,
+}
+
+/// The settings for executing runs.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// The model.
+    pub model: ModelSource,
+    /// Time without data after which a model request is aborted.
+    pub model_idle_timeout: Duration,
+    /// The lifetime of prompt cache entries; `None` if prompt caching is off.
+    pub prompt_cache: Option<CacheTtl>,
+    /// Maximum number of runs at once.
+    pub slots: usize,
+    /// Time that requests and calls in flight get to finish at shutdown.
+    pub drain_for: Duration,
+    /// Hosts that webhooks may use.
+    pub webhook_hosts: AllowedHosts,
+}
