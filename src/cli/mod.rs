@@ -40,7 +40,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::config::{LogArgs, Secrets, accept_old_variables};
 use crate::telemetry::{self, Form, Redactor};
 use crate::tools::pdf as pdf_tool;
-use signals::{shutdown_signal, until_second_signal};
+use signals::until_second_signal;
 
 /// Time that blocking threads get to finish after the command has ended.
 const THREADS_TIMEOUT: Duration = Duration::from_secs(1);

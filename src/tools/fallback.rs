@@ -14,7 +14,7 @@ use super::error::ToolError;
 use super::output::{FileChange, Output};
 use super::registry::Registry;
 use super::text::edits::{Edit, apply_all};
-use super::tool::ToolContext;
+use super::tool::{Fallback, ToolContext};
 use super::workspace::hash;
 use crate::domain::state_change::StateChange;
 

@@ -3,9 +3,9 @@
 use sqlx::{Connection as _, PgConnection};
 
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::note::Todo;
 use crate::domain::session::Session;
 use crate::domain::session_filter::SessionFilter;
+use crate::domain::state_change::Todo;
 use crate::service::error::Error;
 use crate::service::lookup::newest_event;
 use crate::service::paging::{ListPage, PageRequest};

@@ -139,7 +139,8 @@ mod tests {
     const HERE: &str = "1/2";
     const HOUR: Duration = Duration::from_hours(1);
     const MINUTE: Duration = Duration::from_mins(1);
-    const ALL: (Option<SessionId>, usize) = (None, 10);
+    const ALL: NoteRange = NoteRange { age: Duration::ZERO, after: None, limit: 10 };
+    const OLD: NoteRange = NoteRange { age: HOUR, ..ALL };
 
     fn age(path: &Path, age: Duration) {
         let written = SystemTime::now() - age;
@@ -155,7 +156,7 @@ mod tests {
     fn only_old_notes_are_listed_and_other_files_are_ignored() {
         let home = tempfile::TempDir::new().unwrap();
         let workspaces = home.path().join("workspaces");
-        assert_eq!(list_removal_notes(&workspaces, HERE, HOUR, ALL).unwrap(), []);
+        assert_eq!(list_removal_notes(&workspaces, HERE, OLD).unwrap(), []);
         let (old, young, truncated) = (note(), note(), note());
         let path = |note: &RemovalNote| workspaces.join(NOTES).join(note.root.to_string());
         for note in [&old, &young, &truncated] {
@@ -165,15 +166,15 @@ mod tests {
         age(&path(&old), 61 * MINUTE);
         age(&path(&truncated), 61 * MINUTE);
         age(&path(&young), 59 * MINUTE);
-        assert_eq!(list_removal_notes(&workspaces, HERE, HOUR, ALL).unwrap(), from_ref(&old));
+        assert_eq!(list_removal_notes(&workspaces, HERE, OLD).unwrap(), from_ref(&old));
         assert_eq!(
-            list_removal_notes(&workspaces, HERE, Duration::ZERO, (None, 1)).unwrap().len(),
+            list_removal_notes(&workspaces, HERE, NoteRange { limit: 1, ..ALL }).unwrap().len(),
             1
         );
 
         // Writing the note again resets its age.
         old.write(&workspaces).unwrap();
-        assert_eq!(list_removal_notes(&workspaces, HERE, HOUR, ALL).unwrap(), []);
+        assert_eq!(list_removal_notes(&workspaces, HERE, OLD).unwrap(), []);
         old.delete(&workspaces).unwrap();
         old.delete(&workspaces).unwrap();
         assert!(!path(&old).exists() && path(&young).exists());
@@ -190,7 +191,7 @@ mod tests {
         let blocked = home.path().join("blocked");
         fs::write(&blocked, "").unwrap();
         assert!(note.remove_all(&blocked, &note.sessions).is_err());
-        let noted = || list_removal_notes(&workspaces, HERE, Duration::ZERO, ALL).unwrap();
+        let noted = || list_removal_notes(&workspaces, HERE, ALL).unwrap();
         assert_eq!((noted(), folder(1).exists()), (vec![note.clone()], true));
         note.remove_all(&workspaces, &note.sessions).unwrap();
         assert_eq!((noted(), folder(1).exists()), (vec![], false));
@@ -205,7 +206,8 @@ mod tests {
         }
         fs::write(home.path().join(NOTES).join("no session"), "").unwrap();
         let list = |after| {
-            let found = list_removal_notes(home.path(), HERE, Duration::ZERO, (after, 2)).unwrap();
+            let found = list_removal_notes(home.path(), HERE, NoteRange { after, limit: 2, ..ALL })
+                .unwrap();
             found.into_iter().map(|note| note.root).collect::<Vec<_>>()
         };
         let roots: Vec<SessionId> = all.iter().map(|note| note.root).collect();
