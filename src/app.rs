@@ -1,4 +1,4 @@
-//! The composition root: from a configuration to a running service, and back.
+//! The composition root: builds the service of a configuration, runs it, and stops it.
 
 mod database;
 mod listening;
@@ -40,27 +40,27 @@ use registry::open_registry;
 use sandbox::{Level, SandboxError};
 use simulator::Running;
 
-/// Time for runs to end, short of what a container runtime grants.
+/// Time for runs to stop: less than container runtimes allow a process after SIGTERM.
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
-/// Time for what is being told to webhooks, and to note how that ended.
+/// Time to complete the webhook deliveries in flight and to record their outcomes.
 const SENDER_TIMEOUT: Duration = Duration::from_secs(8);
-/// Time for the collector of traces to take what is left.
+/// Time to send the remaining spans to the trace collector.
 const TRACES_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time for requests to end. A client that does not read what it is sent never ends its own.
+/// Time to complete open requests. A client that does not read its response never completes one.
 const REQUESTS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A process that is about to begin.
+/// A process that is ready to run.
 #[derive(Debug)]
 pub struct Application {
     listening: Option<Listening>,
-    /// Where the figures are told, if they have an address of their own.
+    /// The listener of `/metrics`, if it has an address of its own.
     metrics_listener: Option<Listening>,
     worker: Option<Arc<Worker>>,
     sender: Option<Sender>,
     bus: Arc<Bus>,
     pools: Pools,
     simulator: Option<Running>,
-    /// Which server is to be asked what its models accept, and who wants to know.
+    /// The model server whose list of models is read, and the catalog that receives it.
     catalog: Option<(Model, Arc<Models>)>,
     private_postgres: Option<PrivatePostgres>,
     draining: CancellationToken,
@@ -69,7 +69,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// Starts what the process stands on, brings the schema up to date, and binds the address.
+    /// Starts the dependencies of the process, migrates the schema, and binds the addresses.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
         let sandbox = open_tools(&config).await?;
         let (pools, private_postgres) = open_pools(config.database, &config.listen).await?;
@@ -131,12 +131,12 @@ impl Application {
         })
     }
 
-    /// The address that was bound, if there is one.
+    /// The bound address of the API or the health checks, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listening.as_ref().map(Listening::address)
     }
 
-    /// The address of the figures, if they have one of their own.
+    /// The bound address of `/metrics`, if it has one of its own.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_listener.as_ref().map(Listening::address)
     }
@@ -151,8 +151,8 @@ impl Application {
         self.simulator.as_ref()
     }
 
-    /// Serves until it is told to stop; then stops in order: no longer ready, streams torn, runs
-    /// let go, connections closed, the database last.
+    /// Serves until `shutdown` is cancelled, then stops in this order: readiness fails, streams are
+    /// aborted, runs are released, connections are closed, the private database stops.
     pub async fn run_until_stopped(self, shutdown: CancellationToken) -> anyhow::Result<()> {
         let tasks = TaskTracker::new();
         let unlink = CancellationToken::new();
@@ -177,27 +177,31 @@ impl Application {
         tracing::info!("stopping");
         self.draining.cancel();
         tokio::join!(
-            wait_for_task(worker, RUNS_TIMEOUT, "not all runs ended in time"),
-            wait_for_task(server, REQUESTS_TIMEOUT, "not all requests ended in time"),
+            wait_for_task(worker, RUNS_TIMEOUT, "runs not stopped in time"),
+            wait_for_task(server, REQUESTS_TIMEOUT, "requests not completed in time"),
             wait_for_task(
                 metrics_listener,
                 REQUESTS_TIMEOUT,
-                "not all requests for figures ended in time"
+                "requests for metrics not completed in time"
             ),
-            wait_for_task(sender, SENDER_TIMEOUT, "not all that webhooks were told is noted"),
+            wait_for_task(
+                sender,
+                SENDER_TIMEOUT,
+                "outcomes of webhook deliveries not recorded in time"
+            ),
         );
         self.tool_servers.stop().await;
-        // Of clients that have left: what they began is carried to its end.
+        // Requests of disconnected clients continue to their end.
         posts.close();
         if timeout(REQUESTS_TIMEOUT, posts.wait()).await.is_err() {
-            tracing::warn!("not all posts ended in time");
+            tracing::warn!("requests of disconnected clients not completed in time");
         }
         unlink.cancel();
         flush.cancel();
-        wait_for_task(traces, TRACES_TIMEOUT, "not all spans of traces were sent").await;
-        wait_for_task(Some(linked), REQUESTS_TIMEOUT, "other processes were not told").await;
+        wait_for_task(traces, TRACES_TIMEOUT, "spans not sent in time").await;
+        wait_for_task(Some(linked), REQUESTS_TIMEOUT, "other processes not notified in time").await;
         if timeout(REQUESTS_TIMEOUT, self.pools.close()).await.is_err() {
-            tracing::warn!("not all connections to the database were closed in time");
+            tracing::warn!("database connections not closed in time");
         }
         if let Some(simulator) = self.simulator {
             simulator.stop().await;
@@ -211,7 +215,7 @@ impl Application {
     }
 }
 
-/// The figures of the process, and what sends its spans, if somebody wants them.
+/// The metrics of the process, and the exporter of its spans if a collector is configured.
 fn open_traces(
     collector: Option<&Url>,
     tool_servers: &Arc<ToolServers>,
@@ -223,7 +227,7 @@ fn open_traces(
     Ok((Arc::new(metrics.with_spans(spans)), Some(export)))
 }
 
-/// What tells webhooks at these hosts.
+/// The sender of webhook deliveries to these hosts.
 fn webhook_sender(
     hosts: AllowedHosts,
     pools: &Pools,
@@ -233,7 +237,7 @@ fn webhook_sender(
     Ok(Sender { pool: pools.worker.clone(), outbound, metrics: Arc::clone(metrics) })
 }
 
-/// Waits for a task, if there is one, and gives it up when that takes too long.
+/// Waits for a task, if there is one, and aborts it after the time limit.
 async fn wait_for_task<T>(
     task: Option<JoinHandle<T>>,
     time_limit: Duration,
@@ -246,8 +250,8 @@ async fn wait_for_task<T>(
     }
 }
 
-/// Looks at what the tools need, and finds out in what commands can run, if any do. A service
-/// without the sandbox that it was asked for must not start.
+/// Checks the dependencies of the tools, and returns the level of the sandbox if Bash is enabled.
+/// A service without the requested sandbox must not start.
 async fn open_tools(config: &Config) -> anyhow::Result<Option<Level>> {
     if config.work.is_none() {
         return Ok(None);
@@ -263,7 +267,7 @@ async fn open_tools(config: &Config) -> anyhow::Result<Option<Level>> {
         matches!(&config.listen, Listen::Api(serve) if serve.service.defaults.workspace.is_some());
     if level == Level::Basic && is_shared {
         return Err(SandboxError::Shared)
-            .context("Bash cannot be had with --shared-workspace here");
+            .context("Bash cannot be used with --shared-workspace on this machine");
     }
     tracing::info!(sandbox.level = %level, "Bash runs in a sandbox");
     Ok(Some(level))

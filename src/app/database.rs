@@ -1,4 +1,4 @@
-//! The way to the database, and what has to be there before anybody is served.
+//! Connections to the database, its schema, and the check for keys before the service starts.
 
 use anyhow::{Context as _, bail};
 use sqlx::migrate::MigrateError;
@@ -11,7 +11,7 @@ use crate::store::connections::{Connections, TenantConnections};
 use crate::store::{self, PoolRole, grants, roles};
 use private_postgres::PrivatePostgres;
 
-/// Connections to the database, apart by purpose.
+/// The connection pools, one per purpose.
 #[derive(Debug)]
 pub(super) struct Pools {
     pub(super) api: TenantConnections,
@@ -42,8 +42,8 @@ impl Pools {
     }
 }
 
-/// Connections to a database that is up to date and lets somebody in, and the private server if
-/// there is to be one.
+/// Opens the pools of a database with a current schema, and starts the private server if one is
+/// configured. Fails if no caller could be accepted.
 pub(super) async fn open_pools(
     database: Database,
     listen: &Listen,
@@ -54,7 +54,7 @@ pub(super) async fn open_pools(
     Ok((pools, private_postgres))
 }
 
-/// The way to the database, and the private server if there is to be one.
+/// Returns the options for connections, and starts the private server if one is configured.
 pub async fn open_database(
     database: Database,
 ) -> anyhow::Result<(PgConnectOptions, Option<PrivatePostgres>)> {
@@ -67,8 +67,8 @@ pub async fn open_database(
     })
 }
 
-/// Brings the schema up to this version, and makes sure that the service may work with it.
-/// The way to its tables is what is given back, whoever a connection works as.
+/// Migrates the schema to this version, and checks the roles and grants of the service. Returns the
+/// options for connections, with a `search_path` that holds for every role.
 pub async fn bring_up_to_date(options: PgConnectOptions) -> anyhow::Result<PgConnectOptions> {
     let pool = migrate(&options).await?;
     let mut conn = pool.acquire().await?;
@@ -82,15 +82,18 @@ pub async fn bring_up_to_date(options: PgConnectOptions) -> anyhow::Result<PgCon
     Ok(options.options([("search_path", schema)]))
 }
 
-/// Brings the schema up to this version, grants what is missing, and says what that was. Only who
-/// asks for it gets that: what an administrator has taken away does not come back by itself.
+/// Migrates the schema to this version, grants the missing privileges, and returns the statements
+/// that granted them. Only `twostep migrate` does this: the service does not restore privileges
+/// that an administrator has revoked.
 pub async fn bring_up_to_date_and_grant(options: PgConnectOptions) -> anyhow::Result<Vec<String>> {
     let pool = migrate(&options).await?;
     let mut conn = pool.acquire().await?;
     roles::check(&mut conn).await?;
     let missing = grants::find_missing(&mut conn).await?;
     if let Some(missing) = &missing {
-        grants::grant(&mut conn, missing).await.context("what is missing cannot be granted")?;
+        grants::grant(&mut conn, missing)
+            .await
+            .context("the missing privileges cannot be granted")?;
     }
     drop(conn);
     pool.close().await;
@@ -101,24 +104,24 @@ async fn migrate(options: &PgConnectOptions) -> anyhow::Result<PgPool> {
     let pool = store::pool(options, PoolRole::Login);
     match store::migrate(&pool).await {
         Ok(()) => {}
-        // The causes of this one all say the same.
+        // The chain of causes repeats this message.
         Err(MigrateError::ExecuteMigration(sqlx::Error::Database(error), version)) => {
             bail!("the migration {version} of the database schema failed: {}", error.message());
         }
         Err(error) => {
-            // A pool that waited in vain does not say what for; a single connection does.
+            // The timeout of a pool hides the cause; a single connection reports it.
             options.connect().await.context("the database cannot be reached")?;
-            return Err(error).context("the database schema cannot be brought up to date");
+            return Err(error).context("the database schema cannot be migrated");
         }
     }
     Ok(pool)
 }
 
-/// A service that wants keys and has given none lets nobody in. Only where no other machine is meant
-/// to come in may that be a beginning.
+/// Checks that a service that requires keys has at least one valid key. Without a key it starts
+/// only at a loopback address, with a warning.
 async fn check_keys(listen: &Listen, pool: &Connections) -> anyhow::Result<()> {
     let bind = match listen {
-        // Who has a token needs no key.
+        // Callers with a token need no key.
         Listen::Api(serve) if serve.http.needs_keys && serve.http.tokens.is_none() => serve.bind,
         Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => return Ok(()),
     };
@@ -127,13 +130,13 @@ async fn check_keys(listen: &Listen, pool: &Connections) -> anyhow::Result<()> {
     }
     if !bind.ip().is_loopback() {
         bail!(
-            "{bind} is for those who have a key, and nobody has one: make one first, with \
+            "{bind} requires an API key, and there is none: create one with \
              `twostep keys create NAME`, after `twostep migrate` if the database is new"
         );
     }
     tracing::warn!(
-        "nobody has a key, so everybody is refused: `twostep keys create NAME` makes one, now or \
-         later, and --auth open asks nobody on this machine for one"
+        "there is no API key, so all requests are refused: create one with `twostep keys create \
+         NAME`, or accept callers of this machine without a key with --auth open"
     );
     Ok(())
 }

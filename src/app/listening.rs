@@ -1,4 +1,4 @@
-//! Addresses that the process listens at, and what is served there.
+//! The addresses that the process listens at, and the routers that it serves there.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
 
-/// The parts of the service that other parts of the process use as well.
+/// The parts of the service that the worker also uses.
 #[derive(Debug)]
 pub(super) struct Shared {
     pool: TenantConnections,
@@ -62,19 +62,19 @@ impl Shared {
     }
 }
 
-/// An address that was bound, and what is served there.
+/// A bound address, and the router that is served there.
 #[derive(Debug)]
 pub(super) struct Listening {
     listener: TcpListener,
     address: SocketAddr,
     site: Site,
     posts: TaskTracker,
-    /// Whose tokens let in, so that its keys are kept in step.
+    /// The identity provider whose tokens are accepted; its keys are refreshed.
     issuer: Option<Arc<Issuer>>,
 }
 
 impl Listening {
-    /// Binds the address that there is to be, if there is to be one.
+    /// Binds the configured address, if there is one.
     pub(super) async fn open(
         listen: Listen,
         health: Health,
@@ -101,7 +101,7 @@ impl Listening {
         }
     }
 
-    /// Binds the address that is for the figures alone, if there is to be one.
+    /// Binds the separate address of `/metrics`, if one is configured.
     pub(super) async fn for_metrics(
         bind: Option<SocketAddr>,
         health: &Health,
@@ -123,7 +123,8 @@ impl Listening {
         self.address
     }
 
-    /// Serves until the process stops. What clients have begun goes on in the tasks beside it.
+    /// Serves until the process stops. Returns the server, and the requests that continue after
+    /// their clients have disconnected.
     pub(super) fn start(
         self,
         tasks: &TaskTracker,
@@ -142,7 +143,7 @@ fn site(router: Router, rules: (Forwarding, Timeouts), draining: &CancellationTo
     Site { router, forwarding, timeouts, draining: draining.clone() }
 }
 
-/// What is for those who run the service.
+/// The routes for operators, without a base path and with the default timeouts.
 fn plain(router: Router, draining: &CancellationToken) -> Site {
     site(router, (Forwarding::default(), Timeouts::default()), draining)
 }

@@ -1,4 +1,4 @@
-//! The model that runs are worked on with: a server, or the simulator in its place.
+//! The client of the model server, or of the simulator that replaces it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::domain::provider::{Dialect, MaxTokensField, Provider};
 use crate::model::{Model, Server, anthropic, openai};
 use simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 
-/// What the API knows of models, if it is to be kept as their server tells it.
+/// The model catalog of the API, if it is refreshed from the model server.
 pub(super) fn models_to_refresh(listen: &Listen) -> Option<Arc<Models>> {
     match listen {
         Listen::Api(serve) if serve.refresh_models => {
@@ -43,7 +43,11 @@ pub(super) async fn open_model(
     let lacks = server.provider().lacks();
     if !lacks.is_empty() {
         let provider = server.provider().as_str();
-        tracing::info!(model.provider = provider, ?lacks, "the protocol lacks what others have");
+        tracing::info!(
+            model.provider = provider,
+            ?lacks,
+            "the protocol of the model server lacks features"
+        );
     }
     Ok((Model::of(&server)?, simulator))
 }

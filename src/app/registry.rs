@@ -1,11 +1,12 @@
-//! The tools of the process: its own, and those of servers.
+//! The tool registry: built-in tools and tools of MCP servers.
 
 use std::sync::Arc;
 
 use crate::tools::mcp::{ServerSettings, ToolServers};
 use crate::tools::{Registry, Tool};
 
-/// Takes the tools, and begins to connect the servers; waits for these, but not for long.
+/// Registers the tools and starts to connect the servers. Waits for a limited time until each
+/// server has answered.
 pub(super) async fn open_registry(
     tools: Vec<Arc<dyn Tool>>,
     servers: Vec<ServerSettings>,

@@ -1,4 +1,4 @@
-//! The bodies of requests to the model, made again for those who look at them later.
+//! Regenerates the bodies of recorded requests to the model.
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use crate::model::{Head, Messages, anthropic, openai};
 use crate::store::requests::RequestSources;
 use crate::worker::{sent_before, sent_messages};
 
-/// Makes the body of a request again, as its worker made it.
+/// Regenerates the body of a request from its sources.
 pub(super) fn assemble(
     sources: &RequestSources,
     form: &RequestForm,
@@ -39,7 +39,7 @@ pub(super) fn assemble(
     Ok(head.request(messages, &form.tool_choice).body)
 }
 
-/// Makes the body of a tool's question again.
+/// Regenerates the body of a sampling request of a tool.
 fn put(
     question: &SamplingRequest,
     settings: &Settings,

@@ -33,7 +33,7 @@ enum LinkError {
     Database(#[from] sqlx::Error),
     #[error("the connection was lost")]
     Lost,
-    #[error("the listener does not hear what is told")]
+    #[error("the listener does not receive notifications")]
     NoEcho,
     #[error("the server does not answer")]
     Timeout,

@@ -107,7 +107,7 @@ impl Dispatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
-    /// No run is live or queued, or the live run waits for answers to its calls.
+    /// No run is active or queued, or the active run waits for answers to its calls.
     Idle,
     /// A message is queued for a worker.
     Queued,
@@ -136,9 +136,9 @@ pub struct Session {
     pub permission_mode: Option<PermissionMode>,
     /// Rules that people added when they decided on calls.
     pub remembered: Vec<Rule>,
-    /// The live run.
+    /// The active run.
     pub active_run_id: Option<RunId>,
-    /// True if the live run waits for answers to its calls.
+    /// True if the active run waits for answers to its calls.
     pub is_waiting: bool,
     /// Number of queued runs.
     pub queued: i32,

@@ -35,7 +35,7 @@ pub enum SessionState {
     Queued,
     /// Its status is `running`.
     Running,
-    /// Idle because its live run waits for answers to its calls.
+    /// Idle because its active run waits for answers to its calls.
     RequiresAction,
 }
 

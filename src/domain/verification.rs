@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::ids::{RunId, SessionId};
 
-/// An invariant that holds in every session at any time. States of a live run, such as a call
+/// An invariant that holds in every session at any time. States of an active run, such as a call
 /// without a result, do not violate any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -56,7 +56,7 @@ pub enum Invariant {
     RunsAnnounced,
     /// The events match the history and the ledger exactly.
     EventsComplete,
-    /// A settled run has one final event, and a live run has none.
+    /// A settled run has one final event, and an active run has none.
     OneFinalEvent,
     /// Counters and sums match the rows.
     CountersAgree,

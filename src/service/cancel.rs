@@ -99,7 +99,7 @@ pub(crate) async fn cancel_session(
 }
 
 /// The runs of a session that have not settled, in the order in which they must be stopped: queued
-/// runs first, because one of them would start when the live run ends.
+/// runs first, because one of them would start when the active run ends.
 pub(crate) async fn list_open(
     conn: &mut PgConnection,
     tenant: TenantId,

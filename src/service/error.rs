@@ -46,16 +46,16 @@ pub enum Error {
     /// A cursor that names no item of the list.
     #[error("the cursor {0:?} is not valid")]
     InvalidCursor(String),
-    /// The session has a live run, and the message may not be queued.
+    /// The session has an active run, and the message may not be queued.
     #[error("the session is busy with {active_run_id}")]
     SessionBusy {
-        /// The live run, or the first queued one.
+        /// The active run, or the first queued one.
         active_run_id: RunId,
     },
-    /// The live run of the session waits for answers to its calls.
+    /// The active run of the session waits for answers to its calls.
     #[error("the session waits for the calls of {active_run_id} to be answered")]
     ActionRequired {
-        /// The live run.
+        /// The active run.
         active_run_id: RunId,
     },
     /// No call of this id waits for an approval.
@@ -141,7 +141,7 @@ impl From<sqlx::Error> for Error {
 pub struct FieldError {
     /// A JSON pointer to the member; empty for the body as a whole.
     pub pointer: String,
-    /// What is wrong with the member.
+    /// The problem with the member.
     pub message: String,
 }
 

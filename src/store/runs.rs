@@ -197,7 +197,7 @@ pub async fn request_cancel(
     }))
 }
 
-/// Finds the live run of a session. The session stays locked until the end of the caller's
+/// Finds the active run of a session. The session stays locked until the end of the caller's
 /// transaction, so that the run does not settle in between.
 pub async fn lock_live(
     conn: &mut PgConnection,
@@ -224,7 +224,7 @@ pub async fn lock_live(
     Ok(live.map(Into::into))
 }
 
-/// Finds the run that makes a session busy: the live run, otherwise the first queued one. A run
+/// Finds the run that makes a session busy: the active run, otherwise the first queued one. A run
 /// that settled a moment ago counts: it was the one that blocked the message.
 pub async fn find_busy(
     conn: &mut PgConnection,

@@ -23,7 +23,7 @@ pub struct LockedSession {
     /// True if the session has a workspace folder of its own.
     pub has_own_folder: bool,
     /// Its runs that have not settled, queued ones first: otherwise one of them would start when
-    /// the live run ends.
+    /// the active run ends.
     pub open: Vec<RunId>,
 }
 

@@ -115,7 +115,7 @@ pub struct Facts {
     pub outcome: Option<Outcome>,
     /// Its position in the session's queue, from 1.
     pub queue_position: Option<i64>,
-    /// The run ahead of it: the live run, or else the first in the queue.
+    /// The run ahead of it: the active run, or else the first in the queue.
     pub behind: Option<RunId>,
     /// Time at which a run of its session last settled.
     pub idle_since: Option<Timestamp>,

@@ -15,8 +15,8 @@ pub(in crate::http) fn etag(version: i64) -> [(HeaderName, String); 1] {
     [(ETAG, tag(version))]
 }
 
-/// The versions of which one has to be the session's, by `If-Match`; none if any will do. Weak tags
-/// and those of others are no version that a session ever has.
+/// The versions in `If-Match`, one of which must be the version of the session; `None` if every
+/// version is accepted. Weak tags and malformed tags match no version.
 pub(in crate::http) fn expected(headers: &HeaderMap) -> Option<Vec<i64>> {
     let list = joined(headers, IF_MATCH)?;
     if list.trim() == "*" {
@@ -69,7 +69,7 @@ struct Tag<'a> {
     opaque: &'a str,
 }
 
-/// The tags of a list, up to what is none.
+/// The tags of a list, up to the first malformed one.
 fn tags(mut list: &str) -> impl Iterator<Item = Tag<'_>> {
     std::iter::from_fn(move || {
         list = list.trim_start_matches([' ', '\t', ',']);

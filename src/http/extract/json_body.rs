@@ -9,7 +9,7 @@ use crate::http::error::ApiError;
 use crate::http::extract::body::{BodyLimits, is_json, read_body};
 use crate::service::json::parse;
 
-/// A JSON body. What does not fit its type is refused with a pointer to it.
+/// A JSON body. A member that does not match the type is refused with a pointer to it.
 #[derive(Debug)]
 pub(in crate::http) struct JsonBody<T>(pub(in crate::http) T);
 

@@ -1,4 +1,4 @@
-//! Accepts a message: its run starts, is queued, interrupts the live run, or is refused.
+//! Accepts a message: its run starts, is queued, interrupts the active run, or is refused.
 
 use sqlx::PgConnection;
 

@@ -17,7 +17,7 @@ pub(crate) use message_post::{PostMessage, PostedRun};
 /// Accepts a message, or finds the run of an earlier identical request.
 ///
 /// An idle session accepts it and starts its run in one statement; a busy session queues it,
-/// refuses it, or interrupts the live run, as the message or the operator chooses.
+/// refuses it, or interrupts the active run, as the message or the operator chooses.
 pub(crate) async fn post_message(
     service: &Service,
     request: &PostMessage,

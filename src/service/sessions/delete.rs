@@ -24,7 +24,7 @@ use crate::store::session_deletion::{
 };
 use crate::tools::workspace::RemovalNote;
 
-/// Maximum time for a live run to settle. After that, its worker is fenced and the session is
+/// Maximum time for an active run to settle. After that, its worker is fenced and the session is
 /// deleted.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval in which the runs are polled if no event arrives.
@@ -76,7 +76,7 @@ pub(crate) async fn delete_session(service: &Service, request: DeleteSession) ->
 struct Deletion<'a> {
     service: &'a Service,
     request: DeleteSession,
-    /// The time until which live runs may settle.
+    /// The time until which active runs may settle.
     until: Instant,
     /// The approximate number of events to delete.
     events: i64,

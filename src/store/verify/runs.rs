@@ -98,7 +98,7 @@ fn counters(facts: &Facts, live: &[&RunFacts], report: &mut Report) {
     }
     for (what, stored, counted) in [
         ("queued runs", session.queued.to_string(), queued.to_string()),
-        ("live run", name(session.active_run_id), name(active)),
+        ("active run", name(session.active_run_id), name(active)),
         ("messages", session.last_message_seq.to_string(), facts.messages.len().to_string()),
         ("tokens", tokens(session.usage), tokens(usage)),
         ("cost", cost(session.cost), cost(spent)),

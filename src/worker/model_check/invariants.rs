@@ -17,13 +17,13 @@ pub(super) fn violated(state: &State) -> Option<&'static str> {
         ("messages and ledger agree", does_ledger_agree),
         ("a reply that is stored is not asked for again", is_reply_kept),
         ("takeovers without progress, and they alone, end a run", is_poison_stopped),
-        ("a session has one live run", is_one_live),
+        ("a session has one active run", is_one_live),
     ];
     invariants.into_iter().find(|(_, holds)| !holds(state)).map(|(name, _)| name)
 }
 
-/// Calls are answered by the next message, or are the last message of a live run. No two assistant
-/// messages are adjacent, and no run has its user message twice.
+/// Calls are answered by the next message, or are the last message of an active run. No two
+/// assistant messages are adjacent, and no run has its user message twice.
 fn is_history_valid(state: &State) -> bool {
     let entries: Vec<HistoryEntry> = state.tables.history.entries().collect();
     let is_live = state.tables.status == RunStatus::Running;

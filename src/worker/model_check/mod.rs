@@ -96,7 +96,7 @@ fn with_takeovers_never_reset_a_healthy_run_is_given_up() {
 #[test]
 fn with_runs_out_of_order_two_are_live() {
     let rules = Rules { runs_wait_in_line: false, ..Rules::ALL };
-    assert_eq!(violated_without(rules), "a session has one live run");
+    assert_eq!(violated_without(rules), "a session has one active run");
 }
 
 #[test]
