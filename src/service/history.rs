@@ -1,10 +1,8 @@
 //! The messages of a session.
 
-use sqlx::PgConnection;
-
 use super::error::Error;
 use super::lookup::newest_event;
-use super::paging::{ListPage, PageRequest};
+use super::paging::{ListPage, PageRequest, read_page};
 use super::state::Service;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::page::Slice;
@@ -19,11 +17,9 @@ pub(crate) async fn list_messages(
 ) -> Result<ListPage<Stored, i32>, Error> {
     newest_event(service, tenant, session_id).await?;
     let read = service.pool.with(tenant, async |conn| {
-        let list =
-            async |conn: &mut PgConnection, slice| list(conn, range(session_id, slice)).await;
-        request.read(conn, |stored: &Stored| stored.seq, list).await
+        Ok(read_page!(request, |stored| stored.seq, |slice| list(conn, range(session_id, slice))))
     });
-    Ok(read.await?)
+    read.await
 }
 
 /// The range of a slice. Messages are numbered from 1.

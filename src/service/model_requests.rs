@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::Error;
 use super::lookup::find_run;
-use super::paging::{ListPage, PageRequest};
+use super::paging::{ListPage, PageRequest, read_page};
 use super::state::Service;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
@@ -34,10 +34,9 @@ pub(crate) async fn list_model_requests(
     find_run(service, tenant, session_id, run_id).await?;
     let read = service.pool.with(tenant, async |conn| {
         let filter = |slice| Filter { tenant, session_id, run_id, slice };
-        let list = async |conn: &mut PgConnection, slice| list(conn, filter(slice)).await;
-        request.read(conn, |stored: &StoredRequest| stored.n, list).await
+        Ok(read_page!(request, |stored| stored.n, |slice| list(conn, filter(slice))))
     });
-    Ok(read.await?)
+    read.await
 }
 
 /// Reads a recorded request and regenerates its body from the history.

@@ -1,8 +1,21 @@
 //! Pages of lists that clients read forwards and backwards by the key of an item.
 
-use sqlx::PgConnection;
-
 use crate::domain::page::Slice;
+
+/// Reads a page, and whether there are items before it:
+/// `read_page!(request, |item| item.id, |slice| list(conn, slice))`. A macro, because a future that
+/// contains an async closure within another one is not `Send`.
+macro_rules! read_page {
+    ($request:expr, $key:expr, |$slice:ident| $list:expr) => {{
+        let $slice = $request.slice();
+        let mut page = $request.page($list.await?, $key);
+        if let Some($slice) = page.slice_before() {
+            page.set_has_previous(!$list.await?.is_empty());
+        }
+        page
+    }};
+}
+pub(super) use read_page;
 
 /// A request for a page.
 #[derive(Debug)]
@@ -22,20 +35,6 @@ impl<K: Clone> PageRequest<K> {
     pub(crate) fn slice(&self) -> Slice<K> {
         let is_upwards = self.is_ascending != self.is_before;
         Slice { from: self.from.clone(), is_upwards, limit: self.limit + 1 }
-    }
-
-    /// Reads the page, and whether there are items before it. `list` reads the items of a slice.
-    pub(crate) async fn read<T, E>(
-        &self,
-        conn: &mut PgConnection,
-        key: impl Fn(&T) -> K,
-        list: impl AsyncFn(&mut PgConnection, Slice<K>) -> Result<Vec<T>, E>,
-    ) -> Result<ListPage<T, K>, E> {
-        let mut page = self.page(list(conn, self.slice()).await?, key);
-        if let Some(slice) = page.slice_before() {
-            page.set_has_previous(!list(conn, slice).await?.is_empty());
-        }
-        Ok(page)
     }
 
     /// Makes the page from the items of the slice, in the order of their keys.

@@ -1,10 +1,8 @@
 //! Lists of runs.
 
-use sqlx::PgConnection;
-
 use super::error::Error;
 use super::lookup::newest_event;
-use super::paging::{ListPage, PageRequest};
+use super::paging::{ListPage, PageRequest, read_page};
 use super::state::Service;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::run::Run;
@@ -22,8 +20,7 @@ pub(crate) async fn list_runs(
     newest_event(service, tenant, session_id).await?;
     let read = service.pool.with(tenant, async |conn| {
         let filter = |slice| Filter { tenant, session_id, only: None, status, slice };
-        let list = async |conn: &mut PgConnection, slice| list(conn, filter(slice)).await;
-        request.read(conn, |run: &Run| run.accepted_seq, list).await
+        Ok(read_page!(request, |run| run.accepted_seq, |slice| list(conn, filter(slice))))
     });
-    Ok(read.await?)
+    read.await
 }

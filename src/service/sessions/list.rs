@@ -1,6 +1,6 @@
 //! Finding and listing sessions.
 
-use sqlx::{Connection as _, PgConnection};
+use sqlx::Connection as _;
 
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
@@ -8,7 +8,7 @@ use crate::domain::session_filter::SessionFilter;
 use crate::domain::state_change::Todo;
 use crate::service::error::Error;
 use crate::service::lookup::newest_event;
-use crate::service::paging::{ListPage, PageRequest};
+use crate::service::paging::{ListPage, PageRequest, read_page};
 use crate::service::state::Service;
 use crate::store::session_list;
 use crate::store::sessions::{self, find};
@@ -33,10 +33,9 @@ pub(crate) async fn list_sessions(
     let read = service.pool.with(tenant, async |conn| {
         // The search sets parameters for its transaction.
         let mut transaction = conn.begin().await?;
-        let list = async |conn: &mut PgConnection, slice| {
-            session_list::list(conn, tenant, filter, slice).await
-        };
-        let page = request.read(&mut transaction, |session: &Session| session.id, list).await?;
+        let page = read_page!(request, |session| session.id, |slice| {
+            session_list::list(&mut transaction, tenant, filter, slice)
+        });
         transaction.commit().await?;
         Ok(page)
     });
@@ -52,12 +51,11 @@ pub(crate) async fn list_forks(
 ) -> Result<ListPage<Session, SessionId>, Error> {
     newest_event(service, tenant, source).await?;
     let read = service.pool.with(tenant, async |conn| {
-        let list = async |conn: &mut PgConnection, slice| {
-            sessions::list_forks(conn, tenant, source, slice).await
-        };
-        request.read(conn, |fork: &Session| fork.id, list).await
+        Ok(read_page!(request, |fork| fork.id, |slice| {
+            sessions::list_forks(conn, tenant, source, slice)
+        }))
     });
-    Ok(read.await?)
+    read.await
 }
 
 /// The todo list of a session.

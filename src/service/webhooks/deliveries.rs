@@ -8,7 +8,7 @@ use crate::domain::ids::{DeliveryId, TenantId, WebhookId};
 use crate::domain::webhook::{Delivery, DeliveryState, WebhookEvent};
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
-use crate::service::paging::{ListPage, PageRequest};
+use crate::service::paging::{ListPage, PageRequest, read_page};
 use crate::service::state::Service;
 use crate::store::deliveries::{Replay, Selection, insert_test, list, replay};
 use crate::store::webhooks::find;
@@ -62,8 +62,7 @@ pub(crate) async fn list_deliveries(
         find(conn, tenant, webhook_id)
             .await?
             .ok_or_else(|| Error::webhook_not_found(webhook_id))?;
-        let list = async |conn: &mut PgConnection, slice| list(conn, selection(slice)).await;
-        Ok(request.read(conn, |delivery: &Delivery| delivery.id, list).await?)
+        Ok(read_page!(request, |delivery| delivery.id, |slice| list(conn, selection(slice))))
     });
     read.await
 }
