@@ -40,8 +40,8 @@ impl Client {
                 .await
                 .map_err(|_| ModelListError::Silent)??;
             let entries = page.get("data").and_then(Value::as_array);
-            let entries =
-                entries.ok_or_else(|| ModelListError::Unreadable("it has no member `data`".into()))?;
+            let entries = entries
+                .ok_or_else(|| ModelListError::Unreadable("it has no member `data`".into()))?;
             known.extend(entries.iter().filter_map(entry));
             let has_more = page.get("has_more").and_then(Value::as_bool).unwrap_or_default();
             after = page.get("last_id").and_then(Value::as_str).map(str::to_owned);

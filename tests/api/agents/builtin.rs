@@ -26,7 +26,7 @@ async fn app_with_course(script: Value) -> TestApp {
     let course = Course::read(COURSE, Form::Text).unwrap();
     let passages = course.passages().unwrap();
     let mut conn = database.pool(1).acquire().await.unwrap();
-    replace(&mut conn, TenantId::DEFAULT, (&course, &passages), |_| {}).await.unwrap();
+    replace(&mut conn, TenantId::DEFAULT, &course, &passages, |_| {}).await.unwrap();
     drop(conn);
     let folder = TempDir::new().unwrap();
     // Boxed, because it is large.

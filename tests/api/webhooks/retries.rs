@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use twostep::domain::api_key::Scope;
 use twostep::domain::ids::{DeliveryId, WebhookId};
 use twostep::domain::webhook::DeliveryState;
-use twostep::store::deliveries::{DeliveryLimits, NextAttempt, claim_due, settle};
+use twostep::store::deliveries::{AttemptOutcome, DeliveryLimits, NextAttempt, claim_due, settle};
 use twostep::store::webhooks::disable_gone;
 
 use super::{Receiver, ScriptedResponse, Webhook, local_receivers, secret};
@@ -176,14 +176,17 @@ async fn an_expired_claim_of_a_delivery_is_repeated_and_its_late_result_is_ignor
     assert_eq!(claim(&[(webhook.id.parse().unwrap(), 8)]).await.len(), 0);
     let second = claim(&[]).await;
     assert_eq!((second[0].id, second[0].attempt), (id, 2));
+    let delivered = |claimed_until| AttemptOutcome {
+        id,
+        claimed_until,
+        status: Some(204),
+        error: None,
+        next: NextAttempt::Delivered,
+    };
 
-    settle(&mut conn, (id, first[0].claimed_until), (Some(204), None), NextAttempt::Delivered)
-        .await
-        .unwrap();
+    settle(&mut conn, delivered(first[0].claimed_until)).await.unwrap();
     assert_eq!(webhook.deliveries().await[0]["state"], DeliveryState::Pending.as_str());
-    settle(&mut conn, (id, second[0].claimed_until), (Some(204), None), NextAttempt::Delivered)
-        .await
-        .unwrap();
+    settle(&mut conn, delivered(second[0].claimed_until)).await.unwrap();
     assert_eq!(webhook.deliveries().await[0]["state"], DeliveryState::Delivered.as_str());
 }
 

@@ -49,7 +49,9 @@ pub(super) fn text(
     url: &Url,
 ) -> Result<String, UnreadablePage> {
     let kind = match name(content_type) {
-        Some(name) if !name.is_empty() => kind(&name).ok_or_else(|| UnreadablePage(shown(&name)))?,
+        Some(name) if !name.is_empty() => {
+            kind(&name).ok_or_else(|| UnreadablePage(shown(&name)))?
+        }
         Some(_) | None => guessed(body).ok_or_else(|| UnreadablePage("unknown".to_owned()))?,
     };
     let text = decoded(content_type, body, kind);

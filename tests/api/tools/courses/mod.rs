@@ -41,7 +41,7 @@ async fn store_course(database: &TestDatabase, tenant: TenantId, text: &str) {
     let course = Course::read(text, Form::Text).unwrap();
     let passages = course.passages().unwrap();
     let mut conn = database.pool(1).acquire().await.unwrap();
-    replace(&mut conn, tenant, (&course, &passages), |_| {}).await.unwrap();
+    replace(&mut conn, tenant, &course, &passages, |_| {}).await.unwrap();
 }
 
 /// A service with both courses.
