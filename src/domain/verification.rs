@@ -55,8 +55,10 @@ pub enum Invariant {
     /// Every run was announced by the event of its message.
     RunsAnnounced,
     /// The events match the history and the ledger exactly.
+    #[serde(rename = "events_tell_all")]
     EventsComplete,
     /// A settled run has one final event, and an active run has none.
+    #[serde(rename = "end_told_once")]
     OneFinalEvent,
     /// Counters and sums match the rows.
     CountersAgree,

@@ -52,6 +52,7 @@ pub struct LevelTest {
     pub works: bool,
     /// The reason that no command ran.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "why_not")]
     pub unavailable_reason: Option<String>,
 }
 
