@@ -94,7 +94,7 @@ async fn fill(login: &PgPool, language: &mut Language) -> anyhow::Result<()> {
         };
         let passages = course.passages()?;
         stored += passages.len();
-        replace(&mut conn, TenantId::DEFAULT, (&course, &passages), |_| {}).await?;
+        replace(&mut conn, TenantId::DEFAULT, &course, &passages, |_| {}).await?;
     }
     let took = started.elapsed();
     say(&format!("{stored} passages of {COURSES} courses, imported in {took:.1?}"));
