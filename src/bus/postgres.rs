@@ -144,7 +144,7 @@ impl<'a> Link<'a> {
 
 async fn notify(conn: &mut PgConnection, payloads: &[String]) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        r#"SELECT pg_notify($1, payload) AS "told: ()" FROM unnest($2::text[]) AS payload"#,
+        r#"SELECT pg_notify($1, payload) AS "sent: ()" FROM unnest($2::text[]) AS payload"#,
         CHANNEL,
         payloads,
     )

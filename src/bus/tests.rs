@@ -145,11 +145,11 @@ async fn a_peer_whose_announcement_expired_receives_the_whole_preview_again() {
     say(Message::Hello { is_new: false });
     say(Message::Watch { session, is_new: false });
     bus.preview_delta(session, "evt_1", 0, "three");
-    let told: String = bus
+    let delivered: String = bus
         .outbox
         .drain()
         .into_iter()
         .filter_map(|one| if let Message::Delta { text, .. } = one { Some(text) } else { None })
         .collect();
-    assert_eq!(told, "One two three");
+    assert_eq!(delivered, "One two three");
 }

@@ -14,10 +14,10 @@ fn read(hosts: &Value, change: Value) -> Result<Vec<(String, ToolClass, u64)>, S
     let Value::Object(change) = change else { panic!("{change}") };
     tool.as_object_mut().unwrap().extend(change);
     let tools = endpoints(&json!({ "hosts": hosts, "tools": [tool] }).to_string());
-    let told = |tool: &std::sync::Arc<dyn Tool>| {
+    let summary = |tool: &std::sync::Arc<dyn Tool>| {
         (tool.name().to_owned(), tool.class(), tool.deadline(RawValue::NULL).as_secs())
     };
-    tools.map(|tools| tools.iter().map(told).collect()).map_err(|error| error.to_string())
+    tools.map(|tools| tools.iter().map(summary).collect()).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -95,9 +95,9 @@ async fn reading_the_file_for_a_fallback_has_the_deadline_of_the_tool() {
     let large = [b"1\n".as_slice(), &vec![b'x'; 15 * 1024 * 1024]].concat();
     let Fixture { folder: _folder, context, registry, input } =
         fixture(&large, Duration::from_millis(1));
-    let told = "Error: Edit timed out after 0 s; the change may have been made nevertheless: read \
+    let expected = "Error: Edit timed out after 0 s; the change may have been made nevertheless: read \
         the file again, then use Write if it was not";
     let planned = registry.plan(&context, edit::NAME, &input).await;
     let planned = planned.map(|change| change.result);
-    assert_eq!(planned, Err(error(told, Some(ToolErrorType::Timeout))));
+    assert_eq!(planned, Err(error(expected, Some(ToolErrorType::Timeout))));
 }

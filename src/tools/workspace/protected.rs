@@ -87,8 +87,8 @@ mod tests {
         for path in [".git", ".git/HEAD", "sub/.GIT", ".g\u{200c}it/x", "git~1/x", ".git. ./x"] {
             assert!(is_refused(path), "{path}");
         }
-        for beneath in ["hooks", "config", "config.worktree", "info/attributes", "modules"] {
-            for path in [format!(".git/{beneath}"), format!("a/b/.GIT/{beneath}/below")] {
+        for entry in ["hooks", "config", "config.worktree", "info/attributes", "modules"] {
+            for path in [format!(".git/{entry}"), format!("a/b/.GIT/{entry}/below")] {
                 assert!(is_refused(&path), "{path}");
             }
         }

@@ -178,8 +178,8 @@ fn a_file_created_during_a_write_is_not_overwritten() {
         fs::write(&theirs, "theirs").unwrap();
         true
     });
-    let told = "new.txt: another process has just created it; read it first";
-    assert_eq!(written.unwrap_err().to_string(), told);
+    let expected = "new.txt: another process has just created it; read it first";
+    assert_eq!(written.unwrap_err().to_string(), expected);
     assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
     assert_eq!(fixture.drafts(), 0);
 }
@@ -190,8 +190,8 @@ fn a_path_above_the_length_limit_is_refused() {
     let longest = format!("{}bc", "a/".repeat(1023));
     assert_eq!(longest.len(), 2048);
     assert_eq!(fixture.workspace.plain(&longest), Ok(longest.clone()));
-    let told = format!("{longest}d: the name is too long");
-    assert_eq!(fixture.workspace.plain(&format!("{longest}d")), Err(ToolError::Failed(told)));
+    let expected = format!("{longest}d: the name is too long");
+    assert_eq!(fixture.workspace.plain(&format!("{longest}d")), Err(ToolError::Failed(expected)));
 }
 
 #[test]

@@ -42,7 +42,9 @@ async fn ask(evaluator: &Evaluator, name: &str) -> Result<PolicyDecision, ToolEr
 }
 
 /// Sends a request to a service that gives this answer to every request.
-async fn answered(answer: impl IntoResponse + Clone + Send + Sync + 'static) -> (Value, Told) {
+async fn answered(
+    answer: impl IntoResponse + Clone + Send + Sync + 'static,
+) -> (Value, Evaluation) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (questions, mut asked) = tokio::sync::mpsc::unbounded_channel();
@@ -54,15 +56,15 @@ async fn answered(answer: impl IntoResponse + Clone + Send + Sync + 'static) -> 
     let server = axum::serve(listener, Router::new().route("/judge", post(judge)))
         .with_graceful_shutdown(stop.clone().cancelled_owned());
     let task = TaskTracker::new().spawn(server.into_future());
-    let told = ask(&evaluator(address, Duration::from_secs(20)), "Edit").await;
+    let evaluation = ask(&evaluator(address, Duration::from_secs(20)), "Edit").await;
     stop.cancel();
     task.await.unwrap().unwrap();
     let (headers, question) = asked.recv().await.unwrap();
     assert_eq!(headers["authorization"], "Bearer open sesame");
-    (question, told)
+    (question, evaluation)
 }
 
-type Told = Result<PolicyDecision, ToolError>;
+type Evaluation = Result<PolicyDecision, ToolError>;
 
 fn opinion(permission: Permission, reason: Option<&str>) -> PolicyDecision {
     PolicyDecision { permission, reason: reason.map(str::to_owned), is_by_mode: true }
@@ -70,7 +72,7 @@ fn opinion(permission: Permission, reason: Option<&str>) -> PolicyDecision {
 
 #[tokio::test]
 async fn the_request_contains_all_fields_of_the_call() {
-    let (question, told) = answered(Json(json!({ "decision": "allow" }))).await;
+    let (question, evaluation) = answered(Json(json!({ "decision": "allow" }))).await;
     assert_eq!(
         question,
         json!({
@@ -81,22 +83,23 @@ async fn the_request_contains_all_fields_of_the_call() {
             "tool_use_id": "toolu_1",
         })
     );
-    assert_eq!(told.unwrap(), opinion(Permission::Allow, None));
+    assert_eq!(evaluation.unwrap(), opinion(Permission::Allow, None));
 }
 
 #[tokio::test]
 async fn the_evaluator_can_defer_to_a_person() {
-    let (_, told) = answered(Json(json!({ "decision": "ask", "reason": "It is big." }))).await;
-    assert_eq!(told.unwrap(), opinion(Permission::Ask, Some("It is big.")));
+    let (_, evaluation) =
+        answered(Json(json!({ "decision": "ask", "reason": "It is big." }))).await;
+    assert_eq!(evaluation.unwrap(), opinion(Permission::Ask, Some("It is big.")));
 }
 
 #[tokio::test]
 async fn a_denial_always_has_a_reason() {
-    let (_, told) = answered(Json(json!({ "decision": "deny", "reason": "No." }))).await;
-    assert_eq!(told.unwrap(), opinion(Permission::Deny, Some("No.")));
-    let (_, told) = answered(Json(json!({ "decision": "deny" }))).await;
+    let (_, evaluation) = answered(Json(json!({ "decision": "deny", "reason": "No." }))).await;
+    assert_eq!(evaluation.unwrap(), opinion(Permission::Deny, Some("No.")));
+    let (_, evaluation) = answered(Json(json!({ "decision": "deny" }))).await;
     assert_eq!(
-        told.unwrap(),
+        evaluation.unwrap(),
         opinion(Permission::Deny, Some("This call of Edit was not allowed."))
     );
 }
@@ -108,13 +111,13 @@ async fn an_invalid_response_allows_nothing() {
             "Error calling tool (Edit): MCP error -32603: failed to evaluate permission: {cause}"
         )))
     };
-    let (_, told) = answered(Json(json!({ "decision": "yes" }))).await;
-    assert_eq!(told, failed("the answer cannot be read"));
-    let (_, told) = answered("x".repeat(MAX_RESPONSE + 1)).await;
-    assert_eq!(told, failed("the answer cannot be read"));
+    let (_, evaluation) = answered(Json(json!({ "decision": "yes" }))).await;
+    assert_eq!(evaluation, failed("the answer cannot be read"));
+    let (_, evaluation) = answered("x".repeat(MAX_RESPONSE + 1)).await;
+    assert_eq!(evaluation, failed("the answer cannot be read"));
     let allowed = Json(json!({ "decision": "allow" }));
-    let (_, told) = answered((reqwest::StatusCode::INTERNAL_SERVER_ERROR, allowed)).await;
-    assert_eq!(told, failed("the answer has the status 500"));
+    let (_, evaluation) = answered((reqwest::StatusCode::INTERNAL_SERVER_ERROR, allowed)).await;
+    assert_eq!(evaluation, failed("the answer has the status 500"));
 }
 
 #[tokio::test]
@@ -159,9 +162,9 @@ async fn a_closed_connection_is_no_response() {
         let (mut socket, _) = listener.accept().await.unwrap();
         let _ = socket.read(&mut [0; 16]).await.unwrap();
     };
-    let (told, ()) = tokio::join!(ask(&evaluator, "Edit"), close);
+    let (evaluation, ()) = tokio::join!(ask(&evaluator, "Edit"), close);
     assert_eq!(
-        told,
+        evaluation,
         Err(ToolError::NoResponse(
             "Error calling tool (Edit): MCP error -32603: failed to evaluate permission: no \
              response received"
@@ -175,8 +178,11 @@ async fn an_unreachable_evaluator_is_a_failed_fetch() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let told = ask(&evaluator(address, Duration::from_secs(20)), "Edit").await;
-    assert_eq!(told, Err(ToolError::Network("Error calling tool (Edit): fetch failed".to_owned())));
+    let evaluation = ask(&evaluator(address, Duration::from_secs(20)), "Edit").await;
+    assert_eq!(
+        evaluation,
+        Err(ToolError::Network("Error calling tool (Edit): fetch failed".to_owned()))
+    );
 }
 
 #[test]
