@@ -116,6 +116,7 @@ mod tests {
         let pattern = Wildcard::of_word(&format!("{}b", "a*".repeat(MAX_PATTERN / 2)));
         let started = Instant::now();
         assert!(!pattern.matches(&"a".repeat(MAX_TEXT)));
-        assert!(started.elapsed().as_secs() < 5);
+        // Exponential time would be years.
+        assert!(started.elapsed().as_secs() < 60);
     }
 }

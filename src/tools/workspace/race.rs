@@ -19,8 +19,9 @@ use crate::domain::ids::{RunId, WorkerId};
 const READS: usize = 200_000;
 const WRITES: usize = 2_000;
 const CANARY: &[u8] = b"canary";
-/// The time within which each outcome must have happened once, on a busy machine as well.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// The time limit of a test. It is no measurement: only a test in which an outcome never happens
+/// exceeds it.
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// A folder `door` and a link that leads out of the workspace, which are exchanged all the time.
 struct SwappedFolders {
