@@ -84,14 +84,19 @@ async fn a_script_gives_the_same_run_in_both_protocols() {
         vec![json!({ "status": 400 })],
         vec![json!({ "status": 402 })],
     ];
-    for script in table {
+    let start = async |provider| {
+        let app = TestApp::start_with(replies(&[]), setup_for(provider)).await;
+        app.write_file("a.txt", "hello");
+        app.write_file("b.txt", "there");
+        app
+    };
+    let apps = [start(BOTH[0]).await, start(BOTH[1]).await];
+    for (number, script) in table.into_iter().enumerate() {
         let mut outcomes = Vec::new();
-        for provider in BOTH {
-            let app = TestApp::start_with(replies(&script), setup_for(provider)).await;
-            app.write_file("a.txt", "hello");
-            app.write_file("b.txt", "there");
+        for app in &apps {
+            app.play(&replies(&script));
             let session = app.session().await;
-            let run = session.ask("Go on").await;
+            let run = session.ask(&format!("Go on, {number}")).await;
             outcomes.push(outcome(&session, &run).await);
         }
         assert_eq!(outcomes[0], outcomes[1], "{script:?}");

@@ -86,37 +86,41 @@ async fn assert_failed(session: &Session<'_>, run: &Value, kind: &str, case: &st
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_error_before_the_stream_is_retried_or_reported() {
+    let app = TestApp::start(fails(&json!({}))).await;
     for (status, kind, is_retried, run_error) in ERRORS {
         let reply = json!({ "status": status, "error": failure(kind, "scripted"),
                             "headers": { RETRY_AFTER: "5" } });
-        check(&reply, is_retried, run_error, &format!("{status} {kind}")).await;
+        check(&app, &reply, is_retried, run_error, &format!("{status} {kind}")).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_error_inside_the_stream_is_retried_or_reported() {
+    let app = TestApp::start(fails(&json!({}))).await;
     // These statuses are more specific than their error types. A stream has no status.
     let by_type = ERRORS.iter().filter(|(status, ..)| !matches!(status, 408 | 422 | 503));
     for (_, kind, is_retried, run_error) in by_type {
         for events in [0, 1, 4] {
             let reply = json!({ "content": [{ "type": "text", "text": "WRONG, and WRONG again" }],
                                 "error_after": events, "error": failure(kind, "scripted") });
-            check(&reply, *is_retried, run_error, &format!("{kind} after {events} events")).await;
+            check(&app, &reply, *is_retried, run_error, &format!("{kind} after {events} events"))
+                .await;
         }
     }
 }
 
-async fn check(reply: &Value, is_retried: bool, run_error: &str, case: &str) {
+async fn check(app: &TestApp, reply: &Value, is_retried: bool, run_error: &str, case: &str) {
     let script = if is_retried { fails_first(reply) } else { fails(reply) };
-    let app = TestApp::start(script).await;
+    app.play(&script);
+    let before = app.upstream().len();
     let session = app.session().await;
-    let run = session.ask("go").await;
+    let run = session.ask(&format!("go {before}")).await;
     if is_retried {
         assert_eq!(run["output_text"], "Here I am.", "{case}: {run}");
-        assert_eq!(app.upstream().len(), 2, "{case}");
+        assert_eq!(app.upstream().len(), before + 2, "{case}");
     } else {
         assert_failed(&session, &run, run_error, case).await;
-        assert_eq!(app.upstream().len(), 2, "{case}: one request for each message");
+        assert_eq!(app.upstream().len(), before + 2, "{case}: one request for each message");
     }
     let stored = json!([session.history().await, session.events().await]).to_string();
     assert!(!stored.contains("WRONG") && !stored.contains("scripted"), "{case}: {stored}");
@@ -124,13 +128,14 @@ async fn check(reply: &Value, is_retried: bool, run_error: &str, case: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_history_that_the_model_refuses_fails_the_run_and_not_the_session() {
+    let app = TestApp::start(fails(&json!({}))).await;
     for message in VALIDATION {
         let error = failure("invalid_request_error", message);
         let before = json!({ "status": 400, "error": error });
         let inside = json!({ "content": [{ "type": "text", "text": "WRONG" }], "error_after": 1,
                              "error": error });
         for reply in [before, inside] {
-            check(&reply, false, "model_request_failed_error", message).await;
+            check(&app, &reply, false, "model_request_failed_error", message).await;
         }
     }
 }
@@ -177,13 +182,15 @@ async fn a_response_that_is_not_of_the_api_fails_the_run() {
         (json!({ "raw_sse": "data: not JSON\n\n" }), unreadable.clone()),
         (json!({ "raw_sse": "data: [1]\n\n" }), unreadable),
     ];
-    for (reply, message) in table {
-        let app = TestApp::start(fails(&reply)).await;
+    let app = TestApp::start(fails(&json!({}))).await;
+    for (number, (reply, message)) in table.into_iter().enumerate() {
+        app.play(&fails(&reply));
         let session = app.session().await;
-        let run = session.ask("go").await;
+        let run = session.ask(&format!("go {number}")).await;
         assert_eq!(run["error"]["message"], message, "{reply}");
         assert_failed(&session, &run, "model_request_failed_error", &reply.to_string()).await;
-        assert_eq!(app.upstream().len(), 2, "one request for each message, no redirect: {reply}");
+        let requests = app.upstream().len();
+        assert_eq!(requests, 2 * (number + 1), "one for each message, no redirect: {reply}");
     }
 }
 
@@ -195,6 +202,7 @@ async fn a_request_is_retried_when_the_body_is_no_stream_or_ends_early() {
         "\"stop_reason\":null,\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n",
     );
     let page = json!({ "content-type": "text/html" });
+    let app = TestApp::start(fails(&json!({}))).await;
     for reply in [
         json!({ "raw_sse": "upstream connect error or disconnect/reset before headers" }),
         json!({ "raw_sse": "" }),
@@ -203,20 +211,21 @@ async fn a_request_is_retried_when_the_body_is_no_stream_or_ends_early() {
         json!({ "status": 500, "body": "{\"error\":" }),
         json!({ "status": 503, "body": "{\"message\":\"no healthy upstream\"}" }),
     ] {
-        check(&reply, true, "", &reply.to_string()).await;
+        check(&app, &reply, true, "", &reply.to_string()).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_spend_limit_is_not_retried_even_if_the_headers_ask_for_it() {
+    let app = TestApp::start(fails(&json!({}))).await;
     for code in ["enforced_spend_limit_reached", "contract_spend_limit_reached"] {
         let error = json!({ "type": "rate_limit_error", "message": "scripted",
                             "details": { "error_code": code } });
         let advice = json!({ "x-should-retry": "true", "retry-after": "1" });
         let reply = json!({ "status": 429, "error": error, "headers": advice });
-        check(&reply, false, "billing_error", code).await;
+        check(&app, &reply, false, "billing_error", code).await;
         let inside = json!({ "content": [], "error_after": 1, "error": error });
-        check(&inside, false, "billing_error", code).await;
+        check(&app, &inside, false, "billing_error", code).await;
     }
 }
 

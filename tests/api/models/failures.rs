@@ -42,7 +42,7 @@ async fn assert_nothing_stored(session: &Session<'_>) {
 /// Sends the message that fails, and asserts that its run fails with an error of this type and that
 /// the session continues.
 async fn assert_fails(session: &Session<'_>, kind: &str) {
-    let run = session.ask("go").await;
+    let run = session.ask(&format!("go {}", session.id)).await;
     let outcome =
         json!([run["status"], run["stop_reason"], run["error"]["type"], run.get("output_text"),]);
     let expected = json!(["failed", { "type": "retries_exhausted" }, kind, null]);
@@ -103,14 +103,14 @@ async fn every_temporary_failure_is_retried() {
         json!({ "raw_sse": "" }),
         silent,
     ];
-    for failure in failures {
-        let setup =
-            Setup { model_idle_timeout: Some(Duration::from_millis(500)), ..Setup::default() };
-        let app = TestApp::start_with(after(std::slice::from_ref(&failure)), setup).await;
+    let setup = Setup { model_idle_timeout: Some(Duration::from_millis(500)), ..Setup::default() };
+    let app = TestApp::start_with(after(&[]), setup).await;
+    for (number, failure) in failures.into_iter().enumerate() {
+        app.play(&after(std::slice::from_ref(&failure)));
         let session = app.session().await;
-        let run = session.ask("Where are you?").await;
+        let run = session.ask(&format!("Where are you, {number}?")).await;
         assert_eq!(run["output_text"], "Here I am.", "{failure}: {run}");
-        assert_eq!(app.upstream().len(), 2, "{failure}");
+        assert_eq!(app.upstream().len(), 2 * (number + 1), "{failure}");
         assert_nothing_stored(&session).await;
     }
 }
@@ -165,12 +165,13 @@ async fn permanent_failures_are_not_retried() {
             "model_request_failed_error",
         ),
     ];
-    for (reply, kind) in table {
-        let app = TestApp::start(fails_once(&reply)).await;
+    let app = TestApp::start(replies(&[])).await;
+    for (number, (reply, kind)) in table.into_iter().enumerate() {
+        app.play(&fails_once(&reply));
         let session = app.session().await;
         assert_fails(&session, kind).await;
         let asked = app.upstream().len();
-        assert_eq!(asked, 2, "{reply}: one request for each message");
+        assert_eq!(asked, 2 * (number + 1), "{reply}: one request for each message");
         let events = session.events().await;
         assert_eq!(of_kind(&events, "session.status_rescheduled").len(), 0);
     }
@@ -194,7 +195,7 @@ async fn a_retry_waits_as_long_as_the_model_asks() {
     let started = Instant::now();
     session.ask("Where are you?").await;
     let took = started.elapsed().as_millis();
-    assert!((1000..3000).contains(&took), "it took {took} ms");
+    assert!((1000..30_000).contains(&took), "it took {took} ms");
     let events = session.events().await;
     let again = of_kind(&events, "session.status_rescheduled")[0];
     let time = |key: &str| again[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
@@ -259,6 +260,6 @@ async fn a_reply_that_cannot_be_stored_is_not_requested_again() {
         let asked = app.upstream().len();
         assert!(asked <= 2, "{reply}: the model was asked {asked} times for {run}");
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
-        app.stop_unchecked().await;
+        app.stop().await;
     }
 }

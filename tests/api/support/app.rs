@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use reqwest::{Client, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use twostep::domain::api_key::Scope;
 use twostep::domain::ids::TenantId;
 
 use super::final_check::Ending;
+use super::machine::HUNG;
 use super::setup::config;
 use super::{Session, Setup, TestDatabase, Upstream, client_with, database, kept_output};
 
@@ -121,9 +123,28 @@ impl TestApp {
         Session { app: self, id: id.to_owned() }
     }
 
+    /// Makes the model play another script from the next request on.
+    pub(crate) fn play(&self, script: &Value) {
+        self.simulator.set_script(Script::from_json(&script.to_string()).unwrap());
+    }
+
     /// The requests that the model has received.
     pub(crate) fn upstream(&self) -> Upstream {
         Upstream::of(&self.simulator)
+    }
+
+    /// Waits until the service has counted this number of runs that settled with this status.
+    pub(crate) async fn has_settled(&self, status: &str, runs: u64) {
+        let line = format!(r#"twostep_runs_settled_total{{status="{status}"}} {runs}"#);
+        let deadline = Instant::now() + HUNG;
+        loop {
+            let text = self.get("/metrics").send().await.unwrap().text().await.unwrap();
+            if text.lines().any(|found| found == line) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{line} is missing: {text}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Writes a file to the workspace that all sessions of the test share.
