@@ -82,7 +82,7 @@ async fn a_page_of_an_allowed_origin_can_read_every_response() {
     let not_found = from_app(app.get("/elsewhere")).await.unwrap();
     assert_eq!((not_found.status().as_u16(), cors(&not_found)), (404, exposed()));
     drop(stream);
-    app.stop_unchecked().await;
+    app.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

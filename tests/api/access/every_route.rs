@@ -366,5 +366,5 @@ async fn assert_accepted(app: TestApp, client: Client) {
     for route in last {
         assert_eq!(status(route.request(&client, &app, &ids)).await, 204, "{route:?}");
     }
-    app.stop_unchecked().await;
+    app.stop().await;
 }

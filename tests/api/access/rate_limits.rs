@@ -50,7 +50,7 @@ async fn a_key_that_exceeds_its_limit_is_refused_with_the_time_to_wait() {
     let other = client_with(Some(&app.database.key(TenantId::DEFAULT, Scope::Read).await));
     let other = other.get(app.url("/v1/sessions")).send().await.unwrap();
     assert_eq!((other.status().as_u16(), limit_of(&other).1), (200, r#""key";r=2"#.to_owned()));
-    app.stop_unchecked().await;
+    app.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +62,7 @@ async fn a_request_with_an_unknown_key_is_not_counted() {
         problem(refused, 401, "unauthenticated").await;
     }
     assert_eq!(app.get("/v1/sessions").send().await.unwrap().status(), 200);
-    app.stop_unchecked().await;
+    app.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +72,7 @@ async fn without_keys_all_callers_share_one_limit() {
     assert_eq!(app.get("/v1/sessions").send().await.unwrap().status(), 200);
     let refused = app.get_as(Some("any"), "/v1/models").send().await.unwrap();
     problem(refused, 429, "rate_limited").await;
-    app.stop_unchecked().await;
+    app.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -257,7 +257,9 @@ async fn a_call_of_a_tool_that_the_session_does_not_have_is_an_error_result() {
         assert!(!exists(&app, "a.txt"), "{tools}");
         // The simulator refuses a history with calls and no tools: no model would produce it.
         if tools == json!([]) {
-            app.stop_unchecked().await;
+            app.end_refused(&[
+                "Requests which include `tool_use` or `tool_result` blocks must define tools.",
+            ]);
         }
     }
 }

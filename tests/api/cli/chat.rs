@@ -131,7 +131,7 @@ async fn an_interrupt_at_a_question_cancels_the_run() {
     terminal.press("\u{4}").await;
     assert_eq!(terminal.exit().await.0, Some(0));
     assert_eq!(rings(&app), "");
-    app.stop_unchecked().await;
+    app.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -106,7 +106,7 @@ async fn options_apply_to_the_session_and_the_run() {
     let session = &sessions(&app).await[0];
     let created = json!([session["model"], session["tools"], session["permission_mode"]]);
     assert_eq!(created, json!(["claude-opus-5-5", ["list_files", "get_time"], "plan"]));
-    app.stop_unchecked().await;
+    app.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,7 +133,11 @@ async fn the_command_exits_when_a_call_waits_unless_an_option_decides() {
     assert_eq!(stdout_of(run_command(&app, &["run", "--yes", "Ring"]).await), "Done.\n");
     assert_eq!(rings(), "one\n");
     assert_eq!(run_command(&app, &["run", "--yes", "--deny", "Ring"]).await.0, Some(2));
-    app.stop_unchecked().await;
+    let cancelled = app.post(&format!("/v1/sessions/{id}/cancel")).send().await.unwrap();
+    assert!(cancelled.status().is_success());
+    app.has_settled("cancelled", 1).await;
+    // Two sessions begin with the same message.
+    app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,7 +146,7 @@ async fn a_failed_run_states_its_error() {
     let (status, stdout, stderr) = run_command(&app, &["run", "Hello"]).await;
     assert_eq!((status, stdout.as_str()), (Some(1), ""));
     assert!(stderr.starts_with("twostep: model_request_failed_error: "), "{stderr}");
-    app.stop_unchecked().await;
+    app.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,7 +216,9 @@ async fn a_second_interrupt_exits_at_once() {
     };
     assert_eq!(status.code(), Some(130));
     assert_eq!(statuses(&app, &id).await, ["running"]);
-    app.stop_unchecked().await;
+    let cancelled = app.post(&format!("/v1/sessions/{id}/cancel")).send().await.unwrap();
+    assert!(cancelled.status().is_success());
+    app.has_settled("cancelled", 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

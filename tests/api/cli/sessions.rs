@@ -55,7 +55,7 @@ async fn the_limit_of_a_list_may_exceed_one_page() {
             run_command(&app, &["sessions", "list", "--json", "--limit", limit]).await;
         assert_eq!((status, json.lines().count()), (Some(0), expected));
     }
-    app.stop_unchecked().await;
+    app.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

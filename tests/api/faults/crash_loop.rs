@@ -58,5 +58,5 @@ async fn a_session_continues_after_a_run_whose_history_kills_workers() {
     // The call has no result in the history, so the service adds one to the request.
     assert_eq!(session.ask("And then?").await["output_text"], "Still here.");
     assert_eq!(app.simulator.refusals(), Vec::<String>::new());
-    app.stop_unchecked().await;
+    app.end_repaired(&[("missing_result", 1)]);
 }

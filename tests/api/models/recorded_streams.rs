@@ -244,8 +244,7 @@ async fn thinking_without_a_signature_is_stored_unchanged() {
     // receives the history without it.
     assert_eq!(run["status"], "completed");
     let refused = "messages.1.content.0.thinking.signature: Field required";
-    assert_eq!(app.simulator.refusals(), [refused]);
-    app.stop_unchecked().await;
+    app.end_refused(&[refused]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -322,7 +322,7 @@ async fn a_paused_turn_is_resumed() {
     let run = app.session().await.ask("Search for x").await;
     assert_eq!(run["output_text"], "Found it.");
     assert_eq!(app.upstream().roles(1), ["user", "assistant"]);
-    app.stop_unchecked().await;
+    app.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -122,7 +122,7 @@ async fn a_deletion_whose_commit_gets_no_reply_is_detected_as_done() {
     let (response, ()) = tokio::join!(deletion, disconnect);
     assert_eq!(response.unwrap().status(), 204);
     assert!(!folder(&session).exists());
-    app.stop_unchecked().await;
+    app.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -131,7 +131,7 @@ async fn the_lines_are_aborted_when_the_service_stops() {
     let session = app.session().await;
     let mut response = get(&session, &session.path("/events/stream")).await;
     assert_eq!(response.chunk().await.unwrap().unwrap(), " ");
-    app.stop_unchecked().await;
+    app.stop().await;
     let was_aborted = loop {
         match response.chunk().await {
             Ok(Some(_)) => {}

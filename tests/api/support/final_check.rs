@@ -27,6 +27,13 @@ pub(crate) enum Ending {
 }
 
 impl TestApp {
+    /// Checks the service and stops it, for a test that continues after that.
+    pub(crate) async fn stop(mut self) {
+        let ending = mem::replace(&mut self.ending, Ending::Unchecked);
+        self.check(&ending).await;
+        self.stop_service().await;
+    }
+
     /// Stops the service without the check at the end of a test.
     pub(crate) async fn stop_unchecked(mut self) {
         self.ending = Ending::Unchecked;
