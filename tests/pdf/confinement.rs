@@ -12,7 +12,7 @@ use super::{PROGRAM, reader};
 
 /// Waits until `poll` returns a value.
 fn wait_for<T>(mut poll: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         if let Some(found) = poll() {
             return found;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::kept_output::keep_response;
+use crate::machine::HUNG;
 use crate::targets::{CANARY, Targets, open_sandbox, sandbox, survivors};
 
 /// Names that commands must not change. The first one exists, the second one does not.
@@ -103,7 +104,7 @@ impl Attack {
         let started = Instant::now();
         let outcome = run(sandbox, &workspace, &command, deadline).await;
         let mut failures = self.output_failures(&outcome);
-        if started.elapsed() > deadline + Duration::from_secs(1) {
+        if started.elapsed() > deadline + HUNG {
             failures.push(format!("it took {:?}", started.elapsed()));
         }
         failures.extend(survivors(&forever).iter().map(|left| format!("{left} still runs")));

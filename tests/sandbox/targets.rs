@@ -227,7 +227,7 @@ pub(crate) fn processes_with(argument: &str) -> Vec<String> {
 
 /// Waits until the first thread of a process with this argument has exited.
 pub(crate) async fn wait_until_first_thread_exits(argument: &str) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     let has_exited = |process: &PathBuf| {
         let stat = fs::read_to_string(process.join("stat"));
         stat.is_ok_and(|stat| stat.contains(") Z ")) && arguments_with(process, argument).is_some()

@@ -31,7 +31,7 @@ async fn a_key_is_accepted_for_a_short_time_without_the_database() {
     proxy.drop_traffic(true);
     let statuses = [get(&key).await.unwrap().status(), get(&wrong).await.unwrap().status()];
     assert!(statuses == [200, 401] || asked.elapsed() > CACHE_TIME, "{statuses:?}");
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(1);
     let unavailable = loop {
         let answer = get(&key).await.unwrap();
         if answer.status() != 200 {
@@ -68,7 +68,7 @@ async fn a_flood_of_wrong_keys_uses_few_connections_and_does_not_block_other_req
         app.get_as(Some(&key), "/v1/sessions").send().await.unwrap().status().as_u16()
     }));
     let checks = async {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_mins(1);
         let waiting =
             async || sqlx::query_scalar::<_, i64>(WAITING).fetch_one(&pool).await.unwrap();
         while waiting().await < 2 {

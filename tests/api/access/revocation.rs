@@ -7,11 +7,11 @@ use twostep::domain::api_key::{ApiKey, Scope};
 use twostep::domain::ids::TenantId;
 
 use super::{REVOCATION_TIME, start};
-use crate::support::{EventStream, TestApp, binary, keys_needed, machine, outcome};
+use crate::support::{EventStream, SecondService, TestApp, binary, keys_needed, outcome};
 
 /// Repeats a request until it is refused. It must succeed until then.
 async fn refused(request: impl Fn() -> reqwest::RequestBuilder) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let status = request().send().await.unwrap().status().as_u16();
         if status == 401 {
@@ -34,6 +34,18 @@ async fn revoke(app: &TestApp, id: &str) {
 async fn a_revoked_key_is_refused_by_every_process_and_its_streams_are_aborted() {
     let app = start().await;
     let other = app.second_service(keys_needed()).await;
+    // Load delays some revocations; a key that is cached for too long delays all of them.
+    let mut took = Vec::new();
+    while took.last().is_none_or(|last| *last >= REVOCATION_TIME) {
+        assert!(took.len() < 5, "the revocations took {took:?}");
+        took.push(revocation(&app, &other).await);
+    }
+    other.stop().await;
+}
+
+/// Revokes a key that is used by both services and by a stream. Returns the time until all of them
+/// refuse it.
+async fn revocation(app: &TestApp, other: &SecondService<'_>) -> Duration {
     let key = app.database.key(TenantId::DEFAULT, Scope::Read).await;
     let text = key.reveal();
     let session = app.session().await;
@@ -48,22 +60,18 @@ async fn a_revoked_key_is_refused_by_every_process_and_its_streams_are_aborted()
     stream.until("session.status_idle").await;
     let mut stream_of_other_key = session.open(&session.path("/events/stream"), None).await;
 
-    revoke(&app, &key.id().to_string()).await;
+    revoke(app, &key.id().to_string()).await;
     let revoked = Instant::now();
     let aborted = async { stream.try_next().await.is_err() };
     let (is_aborted, (), ()) = tokio::join!(aborted, refused(here), refused(there));
-    assert!(
-        revoked.elapsed() < machine::scaled(REVOCATION_TIME),
-        "it took {:?}",
-        revoked.elapsed()
-    );
+    let took = revoked.elapsed();
     assert!(is_aborted, "the stream ended as if it were complete");
 
     // The stream of another key continues.
     stream_of_other_key.until("session.status_idle").await;
     session.ask("Again").await;
     stream_of_other_key.until("session.status_idle").await;
-    other.stop().await;
+    took
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +105,7 @@ async fn the_use_of_a_key_is_recorded_and_a_request_with_a_wrong_secret_is_not()
             .await
             .unwrap()
     };
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !is_used(&used).await {
         assert!(Instant::now() < deadline, "the use was not recorded");
         tokio::time::sleep(Duration::from_millis(10)).await;

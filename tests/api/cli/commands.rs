@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use twostep::domain::api_key::Scope;
 use twostep::domain::ids::TenantId;
 
-use crate::support::{Program, binary, data_dir, database, machine, outcome, problem};
+use crate::support::{Program, binary, data_dir, database, outcome, problem};
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
@@ -175,7 +175,8 @@ async fn a_private_database_keeps_its_data_across_restarts() {
     assert_eq!(run["model_requests"], 2, "a tool was not called");
     let (status, took) = first.terminate().await;
     assert_eq!(status.code(), Some(0));
-    assert!(took < machine::scaled(Duration::from_secs(10)), "the service stopped after {took:?}");
+    // Active runs would have 20 s.
+    assert!(took < Duration::from_secs(20), "the service stopped after {took:?}");
 
     let second = Program::serve(serve()).await;
     let path = format!("{}/v1/sessions/{session}/runs/{}", second.url, run["id"].as_str().unwrap());
@@ -281,7 +282,8 @@ async fn an_active_run_does_not_prevent_the_service_from_stopping() {
         .unwrap();
     let (status, took) = program.terminate().await;
     assert_eq!(status.code(), Some(0));
-    assert!(took < machine::scaled(Duration::from_secs(10)), "the service stopped after {took:?}");
+    // Without the option, the run would have 20 s.
+    assert!(took < Duration::from_secs(20), "the service stopped after {took:?}");
     let body = response.bytes().await;
     assert!(body.is_err(), "the stream was closed as if it were complete");
 }
@@ -300,7 +302,7 @@ async fn the_operator_sets_the_default_of_on_busy_and_the_queue_limit() {
     let messages = format!("{}/v1/sessions/{session}/messages", program.url);
     let post = async |body: Value| client().post(&messages).json(&body).send().await.unwrap();
     // With a queue of 0, a message is accepted only once the worker can start its run at once.
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while post(json!({ "content": "Hang" })).await.status() != StatusCode::ACCEPTED {
         assert!(Instant::now() < deadline, "no message was accepted");
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -24,7 +24,7 @@ async fn post_and_disconnect(app: &TestApp, path: &str, body: &str, after: Durat
 /// Waits until all runs have settled, and returns their number.
 async fn all_settled(app: &TestApp) -> i64 {
     let pool = app.database.pool(1);
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let (all, open): (i64, i64) = sqlx::query_as(
             "SELECT count(*), count(*) FILTER (WHERE finished_at IS NULL) FROM runs",

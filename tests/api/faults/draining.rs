@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use sqlx::PgPool;
 use twostep::tools::Typed;
 
 use crate::support::kept_output::MODEL_KEY;
+use crate::support::machine::HUNG;
 use crate::support::{
-    Endless, Session, Setup, TestApp, binary, calls, data_dir, hangs_first, machine, replies, says,
+    Endless, Session, Setup, TestApp, asked, binary, calls, data_dir, hangs_first, replies, says,
 };
 
 fn api_only() -> Setup {
@@ -91,17 +93,17 @@ async fn a_restarted_process_continues_its_runs_at_once() {
     let mut first = spawn();
     let session = app.session().await;
     let run = session.post(json!({ "content": "Hello" })).await;
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while app.upstream().len() < 1 {
         assert!(Instant::now() < deadline, "no request to the model");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     first.kill().await.unwrap();
+    // Another process would have to wait until the lease expires.
+    let kept = sqlx::query("UPDATE runs SET lease_until = now() + interval '1 hour'");
+    assert_eq!(kept.execute(&app.database.pool(1)).await.unwrap().rows_affected(), 1);
     let mut second = spawn();
-    let back_at = Instant::now();
     assert_eq!(session.settled(&run).await["output_text"], "Here again.");
-    // A lease expires after 12 seconds.
-    assert!(back_at.elapsed() < machine::scaled(Duration::from_secs(6)), "{:?}", back_at.elapsed());
     assert_eq!(attempts(&session).await, [1, 2]);
     second.kill().await.unwrap();
 }
@@ -125,12 +127,27 @@ async fn a_worker_that_claims_more_runs_than_it_has_slots_stops_in_time() {
     let hang = json!({ "content": "hang" });
     let queued = sessions.each_ref().map(|session| other.message(session, &hang).send());
     join_all(queued).await;
-    tokio::time::sleep(Duration::from_millis(1300)).await;
+    // A claim is in progress when the message arrives.
+    wait_for_slow_claims(&pool, true).await;
     let here = app.session().await;
     here.post(hang.clone()).await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    asked(&app, 3).await;
+    wait_for_slow_claims(&pool, false).await;
     other.stop().await;
-    let asked = Instant::now();
+    let stops_at = Instant::now();
+    // The runs are active, so the final check would fail.
     app.stop_unchecked().await;
-    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(5)), "{:?}", asked.elapsed());
+    // Runs without a slot would keep the service waiting until it gives them up after 28 s.
+    assert!(stops_at.elapsed() < Duration::from_secs(20), "{:?}", stops_at.elapsed());
+}
+
+/// Waits until a slow claim is in progress, or until none is.
+async fn wait_for_slow_claims(pool: &PgPool, expected: bool) {
+    let deadline = Instant::now() + HUNG;
+    let query = "SELECT EXISTS (SELECT FROM pg_stat_activity
+                 WHERE datname = current_database() AND wait_event = 'PgSleep')";
+    while sqlx::query_scalar::<_, bool>(query).fetch_one(pool).await.unwrap() != expected {
+        assert!(Instant::now() < deadline, "slow claims in progress: {}", !expected);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

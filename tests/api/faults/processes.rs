@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use crate::support::{
-    EventStream, Received, Session, Setup, TestApp, durable, hangs_first, machine, says,
+    EventStream, HALF_OF_RENEWAL_INTERVAL, Received, Session, Setup, TestApp, assert_notified,
+    durable, hangs_first, says,
 };
 
 fn api_only() -> Setup {
@@ -21,7 +22,7 @@ fn worker_only() -> Setup {
 /// Waits until this number of processes listens for notifications.
 async fn wait_for_listeners(app: &TestApp, processes: i64) {
     let pool = app.database.pool(1);
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let listening: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
@@ -109,38 +110,49 @@ async fn a_late_reader_of_another_process_gets_the_whole_preview() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_of_another_process_gets_previews_with_little_delay() {
-    let app = TestApp::start(slowly(TEXT)).await;
+    // The reply never ends, so no stored event replaces the previews.
+    let mut script = slowly(TEXT);
+    script["conversations"][0]["replies"][0]["hang_after"] = (3 + TEXT.len().div_ceil(5)).into();
+    let app = TestApp::start(script).await;
     let other = app.second_service(api_only()).await;
     wait_for_listeners(&app, 2).await;
     let session = app.session().await;
     let events = session.path("/events/stream");
     let near = session.open(&events, None).await;
     let far = EventStream::new(other.get(&events).send().await.unwrap());
-    session.post(json!({ "content": "slowly" })).await;
+    let run = session.post(json!({ "content": "slowly" })).await;
     let (near, far) = tokio::join!(arrivals(near), arrivals(far));
+    assert_eq!(session.run(&run).await["status"], "running");
     // The delay is measured for each character, because frames have different sizes.
     let mut delays: Vec<Duration> =
         near.iter().zip(&far).map(|(near, far)| far.saturating_duration_since(*near)).collect();
     delays.sort_unstable();
     let (median, last) = (delays[delays.len() / 2], delays[delays.len() - 1]);
     tracing::info!("previews in another process: {median:?} later (median), {last:?} (maximum)");
-    assert_eq!(delays.len(), TEXT.len());
-    assert!(median < machine::scaled(Duration::from_millis(150)), "{median:?}");
+    assert_eq!(delays.len(), MEASURED);
+    // Previews are sent when they are made, and not with the next announcement of the process, which
+    // it sends every 5 s.
+    assert!(median < Duration::from_millis(2500), "{median:?}");
+    session.cancel(&run).await;
+    session.settled(&run).await;
     other.stop().await;
 }
 
-/// The time at which each character of the text arrived.
+/// The number of characters whose delay is measured. The end of a text may be sent only with the
+/// next part of the reply, which does not come.
+const MEASURED: usize = 50;
+
+/// The time at which each of the first characters of the text arrived.
 async fn arrivals(mut stream: EventStream) -> Vec<Instant> {
     let mut arrived = Vec::new();
-    loop {
+    while arrived.len() < MEASURED {
         let one = stream.next().await.unwrap();
         if let Some(text) = one.data["delta"]["content"]["text"].as_str() {
             arrived.extend(std::iter::repeat_n(Instant::now(), text.len()));
         }
-        if one.name == "session.status_idle" {
-            return arrived;
-        }
     }
+    arrived.truncate(MEASURED);
+    arrived
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -149,12 +161,15 @@ async fn a_run_in_another_process_is_cancelled_within_a_second() {
     let worker = app.second_service(worker_only()).await;
     wait_for_listeners(&app, 2).await;
     let session = app.session().await;
-    let run = session.post(json!({ "content": "hang" })).await;
-    session.reached(&run, "span.model_request_start").await;
-    let asked = Instant::now();
-    session.cancel(&run).await;
-    assert_eq!(session.settled(&run).await["status"], "cancelled");
-    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(1)), "{:?}", asked.elapsed());
+    assert_notified(HALF_OF_RENEWAL_INTERVAL, async |round| {
+        let run = session.post(json!({ "content": format!("hang {round}") })).await;
+        session.reached(&run, "span.model_request_start").await;
+        let asked = Instant::now();
+        session.cancel(&run).await;
+        assert_eq!(session.settled(&run).await["status"], "cancelled");
+        asked.elapsed()
+    })
+    .await;
     assert_eq!(session.ask("Still there?").await["output_text"], "You said Still there?.");
     worker.stop().await;
 }
@@ -181,9 +196,9 @@ async fn a_reader_misses_no_event_when_bus_connections_are_terminated() {
     let mut received = Vec::new();
     for round in 0..5 {
         terminate_bus_connections(&pool).await;
-        let posted = Instant::now();
         let run = session.post(json!({ "content": format!("round {round}") })).await;
         terminate_bus_connections(&pool).await;
+        // Without the poll of the reader, the last event of a round would not arrive.
         loop {
             let one = stream.next().await.unwrap();
             let is_last = one.name == "session.status_idle" && one.data["run_id"] == run["id"];
@@ -192,11 +207,6 @@ async fn a_reader_misses_no_event_when_bus_connections_are_terminated() {
                 break;
             }
         }
-        assert!(
-            posted.elapsed() < machine::scaled(Duration::from_secs(5)),
-            "{:?}",
-            posted.elapsed()
-        );
     }
     let seen: Vec<i64> = received.iter().filter_map(|one| one.id).collect();
     let stored = session.events().await.len();

@@ -43,7 +43,7 @@ async fn new_session(client: &Client, url: &str) -> String {
 
 /// Waits until a condition holds.
 async fn until(condition: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !holds().await {
         assert!(Instant::now() < deadline, "timed out waiting for {condition}");
         sleep(Duration::from_millis(10)).await;

@@ -149,7 +149,7 @@ pub(super) async fn readiness(app: &TestApp) -> (bool, Value) {
 
 /// Polls the condition until it holds. Panics with the message after 30 s.
 pub(super) async fn wait_until(message: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
     while !condition().await {
         assert!(tokio::time::Instant::now() < deadline, "{message}");
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -92,7 +92,7 @@ async fn a_message_above_the_limit_is_refused_although_its_session_is_locked() {
 
 /// Waits until two requests wait for the lock of their session.
 async fn wait_for_blocked_requests(pool: &PgPool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     let waiting = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     while sqlx::query_scalar::<_, i64>(waiting).fetch_one(pool).await.unwrap() < 2 {

@@ -97,7 +97,7 @@ async fn sessions_are_limited_by_the_capabilities_that_the_operator_sets() {
 async fn the_capabilities_of_the_models_are_requested_from_the_server_at_the_start() {
     let setup = Setup { refresh_models: true, ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(1);
     let models = loop {
         let models = listed(&app).await;
         if models["simulator"].get("available").is_some() {

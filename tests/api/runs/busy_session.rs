@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use twostep::domain::run_options::OnBusy;
 
 use crate::runs::cancelling;
-use crate::support::{Session, Setup, TestApp, hangs_first, machine, problem};
+use crate::support::{
+    HALF_OF_RENEWAL_INTERVAL, Session, Setup, TestApp, assert_notified, hangs_first, problem,
+};
 
 /// Starts a run whose model request hangs, and waits for the request.
 async fn hanging(session: &Session<'_>) -> Value {
@@ -124,28 +126,34 @@ async fn a_message_that_interrupts_an_idle_session_starts_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_interrupts_while_the_reply_streams() {
     let app = TestApp::start(hangs_first()).await;
-    let session = app.session().await;
-    let live = hanging(&session).await;
-    let asked = Instant::now();
-    let next = session.post(with("interrupt", "Instead")).await;
-    let position = (&next["status"], &next["queue_position"]);
-    assert_eq!(position, (&json!("queued"), &json!(1)));
-    let stopped = session.settled(&live).await;
-    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(1)), "{:?}", asked.elapsed());
-    assert_eq!(stopped["stop_reason"], json!({ "type": "cancelled" }));
-    assert_eq!(session.settled(&next).await["output_text"], "You said Instead.");
-    assert_eq!(texts(&session).await, ["hang", "Instead", "You said Instead."]);
-    let of_clients = |event: &Value| {
-        let is_client = event["type"].as_str().unwrap().starts_with("user.");
-        is_client.then(|| (event["type"].clone(), event["run_id"].clone()))
-    };
-    let client_events: Vec<_> = session.events().await.iter().filter_map(of_clients).collect();
-    let expected = [
-        (json!("user.message"), live["id"].clone()),
-        (json!("user.interrupt"), live["id"].clone()),
-        (json!("user.message"), next["id"].clone()),
-    ];
-    assert_eq!(client_events, expected);
+    assert_notified(HALF_OF_RENEWAL_INTERVAL, async |round| {
+        let session = app.session().await;
+        let message = format!("hang {round}");
+        let live = session.post(json!({ "content": message })).await;
+        session.reached(&live, "span.model_request_start").await;
+        let asked = Instant::now();
+        let next = session.post(with("interrupt", "Instead")).await;
+        let position = (&next["status"], &next["queue_position"]);
+        assert_eq!(position, (&json!("queued"), &json!(1)));
+        let stopped = session.settled(&live).await;
+        let took = asked.elapsed();
+        assert_eq!(stopped["stop_reason"], json!({ "type": "cancelled" }));
+        assert_eq!(session.settled(&next).await["output_text"], "You said Instead.");
+        assert_eq!(texts(&session).await, [&*message, "Instead", "You said Instead."]);
+        let of_clients = |event: &Value| {
+            let is_client = event["type"].as_str().unwrap().starts_with("user.");
+            is_client.then(|| (event["type"].clone(), event["run_id"].clone()))
+        };
+        let client_events: Vec<_> = session.events().await.iter().filter_map(of_clients).collect();
+        let expected = [
+            (json!("user.message"), live["id"].clone()),
+            (json!("user.interrupt"), live["id"].clone()),
+            (json!("user.message"), next["id"].clone()),
+        ];
+        assert_eq!(client_events, expected);
+        took
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,7 +162,7 @@ async fn a_call_with_effects_is_answered_before_the_message_that_interrupts_it()
     let app = cancelling::start(cancelling::first(&launch)).await;
     let session = app.session().await;
     let live = session.post(json!({ "content": "go" })).await;
-    cancelling::started(&app, "launch").await;
+    cancelling::started(&session, "launch").await;
     let next = session.post(with("interrupt", "Instead")).await;
     assert_eq!(session.settled(&next).await["output_text"], "Still here.");
     assert_eq!(session.run(&live).await["status"], "cancelled");

@@ -7,7 +7,10 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use twostep::tools::Typed;
 
-use crate::support::{Endless, Session, Setup, TestApp, calls, machine, problem, replies, says};
+use crate::support::{
+    Endless, HALF_OF_RENEWAL_INTERVAL, Session, Setup, TestApp, assert_notified, calls, problem,
+    replies, says,
+};
 
 pub(crate) async fn start(script: Value) -> TestApp {
     let setup = Setup {
@@ -25,6 +28,9 @@ pub(crate) fn first(reply: &Value) -> Value {
     ], "otherwise": "refuse" })
 }
 
+/// The time that each activity of these tests takes at least if it is not cancelled.
+const LONG: Duration = Duration::from_mins(1);
+
 fn hangs() -> Value {
     json!({ "content": [{ "type": "text", "text": "Well, let me see." }], "hang_after": 4 })
 }
@@ -35,15 +41,18 @@ async fn cancel(session: &Session<'_>, run: &Value) -> (StatusCode, Value) {
     (response.status(), response.json().await.unwrap())
 }
 
-/// Cancels an active run, which must settle within a second and leave the session usable.
-pub(crate) async fn stops(session: &Session<'_>, run: &Value) {
+/// Cancels an active run, which must settle long before its activity would end, and leave the session
+/// usable. Returns the time until the run was settled.
+pub(crate) async fn stops(session: &Session<'_>, run: &Value) -> Duration {
     let asked = Instant::now();
     let (status, answer) = cancel(session, run).await;
     assert!(status.is_success() && answer["id"] == run["id"], "{status}");
     let settled = session.settled(run).await;
-    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(1)), "{:?}", asked.elapsed());
+    let took = asked.elapsed();
+    assert!(took < LONG / 2, "{took:?}");
     assert_cancelled(session, &settled).await;
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+    took
 }
 
 async fn assert_cancelled(session: &Session<'_>, run: &Value) {
@@ -67,22 +76,26 @@ async fn assert_cancelled(session: &Session<'_>, run: &Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_stops_before_or_during_the_reply_of_the_model() {
     let mut late = says("Never.");
-    late["delay_ms"] = 20_000.into();
+    late["delay_ms"] = 60_000.into();
     for reply in [hangs(), late] {
         let app = start(first(&reply)).await;
-        let session = app.session().await;
-        let run = session.post(json!({ "content": "go" })).await;
-        session.reached(&run, "span.model_request_start").await;
-        stops(&session, &run).await;
-        let history = session.history().await;
-        let roles: Vec<&Value> = history.iter().map(|item| &item["type"]).collect();
-        assert_eq!(roles, ["user", "user", "assistant"], "an incomplete reply is not stored");
+        assert_notified(HALF_OF_RENEWAL_INTERVAL, async |round| {
+            let session = app.session().await;
+            let run = session.post(json!({ "content": format!("go {round}") })).await;
+            session.reached(&run, "span.model_request_start").await;
+            let took = stops(&session, &run).await;
+            let history = session.history().await;
+            let roles: Vec<&Value> = history.iter().map(|item| &item["type"]).collect();
+            assert_eq!(roles, ["user", "user", "assistant"], "an incomplete reply is not stored");
+            took
+        })
+        .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_stops_while_it_waits_for_a_retry() {
-    let busy = json!({ "status": 529, "headers": { "retry-after": "30" } });
+    let busy = json!({ "status": 529, "headers": { "retry-after": "60" } });
     let app = start(first(&busy)).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "go" })).await;
@@ -107,7 +120,7 @@ async fn a_run_stops_while_tools_run_and_their_calls_are_answered() {
         let run = session.post(json!({ "content": "go" })).await;
         session.reached(&run, "agent.tool_use").await;
         if names.contains(&"launch") {
-            started(&app, "launch").await;
+            started(&session, "launch").await;
         }
         stops(&session, &run).await;
         let history = session.history().await;
@@ -122,13 +135,14 @@ async fn a_run_stops_while_tools_run_and_their_calls_are_answered() {
 }
 
 /// Waits until a call of this tool has started.
-pub(crate) async fn started(app: &TestApp, name: &str) {
-    let pool = app.database.pool(1);
-    let deadline = Instant::now() + Duration::from_secs(20);
+pub(crate) async fn started(session: &Session<'_>, name: &str) {
+    let pool = session.app.database.pool(1);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let state: Option<String> =
-            sqlx::query_scalar("SELECT state FROM tool_calls WHERE name = $1")
+            sqlx::query_scalar("SELECT state FROM tool_calls WHERE name = $1 AND session_id = $2")
                 .bind(name)
+                .bind(session.uuid())
                 .fetch_optional(&pool)
                 .await
                 .unwrap();
@@ -148,7 +162,7 @@ async fn the_result_of_a_finished_call_is_kept() {
     let app = start(first(&asks)).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": "go" })).await;
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !app.folder.path().join("a.txt").exists() {
         assert!(Instant::now() < deadline, "the file was not written");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -247,7 +261,6 @@ async fn cancelling_a_session_cancels_its_queued_runs() {
     for number in 0..5 {
         runs.push(session.post(json!({ "content": format!("number {number}") })).await);
     }
-    let asked = Instant::now();
     let response = app.post(&session.path("/cancel")).send().await.unwrap();
     assert!(response.status().is_success());
     let answer: Value = response.json().await.unwrap();
@@ -256,7 +269,6 @@ async fn cancelling_a_session_cancels_its_queued_runs() {
         let settled = session.settled(run).await;
         assert_cancelled(&session, &settled).await;
     }
-    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(1)), "{:?}", asked.elapsed());
     assert_eq!(app.upstream().len(), 1, "no queued run was started");
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
 }
@@ -276,14 +288,8 @@ async fn a_run_can_be_cancelled_at_any_moment() {
         let run = session.post(json!({ "content": format!("go {delay_ms}") })).await;
         // The delay selects the moment; it does not wait for a condition.
         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
-        let asked = Instant::now();
         cancel(&session, &run).await;
         let settled = session.settled(&run).await;
-        assert!(
-            asked.elapsed() < machine::scaled(Duration::from_secs(1)),
-            "after {delay_ms} ms: {:?}",
-            asked.elapsed()
-        );
         let status = settled["status"].as_str().unwrap();
         assert!(matches!(status, "cancelled" | "completed"), "{settled}");
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");

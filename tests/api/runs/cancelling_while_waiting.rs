@@ -1,19 +1,21 @@
 //! Cancelling runs that wait for their client. No worker holds such a run; the test sets its state
 //! in the database.
 
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::runs::cancelling::{first, start, started, stops};
-use crate::support::{Session, TestApp, machine};
+use crate::support::{HALF_OF_SWEEP_INTERVAL, Session, TestApp, assert_notified};
 
 /// A run that waits for its client, with one started call and one planned call. It has reached the
 /// maximum number of takeovers.
 async fn waiting(app: &TestApp, session: &Session<'_>) -> Value {
-    let run = session.post(json!({ "content": "go" })).await;
+    let run = session.post(json!({ "content": format!("go {}", session.id) })).await;
     session.reached(&run, "agent.tool_use").await;
-    started(app, "launch").await;
+    started(session, "launch").await;
     let done = sqlx::query(
         "UPDATE runs SET status = 'requires_action', attempt = attempt + 1, takeovers = 3,
                 lease_owner = NULL, lease_until = NULL
@@ -58,19 +60,26 @@ async fn a_run_that_waits_for_its_client_is_cancelled_within_a_second() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_runs_that_wait_for_their_clients_are_claimed_before_the_next_sweep() {
     let app = app().await;
-    let mut waits = Vec::new();
-    for _ in 0..4 {
+    let mut waits = VecDeque::new();
+    for _ in 0..11 {
         let session = app.session().await;
         let run = waiting(&app, &session).await;
-        waits.push((session, run));
+        waits.push_back((session, run));
     }
-    let asked = Instant::now();
-    for (session, run) in &waits {
-        session.cancel(run).await;
-        session.settled(run).await;
+    let waits = Mutex::new(waits);
+    // The sweep would claim one of them each time.
+    assert_notified(HALF_OF_SWEEP_INTERVAL, async |_| {
+        let (session, run) = waits.lock().unwrap().pop_front().unwrap();
+        let asked = Instant::now();
+        session.cancel(&run).await;
+        session.settled(&run).await;
+        asked.elapsed()
+    })
+    .await;
+    for (session, run) in waits.into_inner().unwrap() {
+        session.cancel(&run).await;
+        session.settled(&run).await;
     }
-    // The sweep runs once a second and would claim one of them each time.
-    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(2)), "{:?}", asked.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,15 +96,19 @@ async fn a_run_that_waits_for_its_client_is_cancelled_with_its_session() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_interrupts_a_run_that_waits_for_its_client() {
     let app = app().await;
-    let session = app.session().await;
-    let run = waiting(&app, &session).await;
-    let asked = Instant::now();
-    let next = session.post(json!({ "content": "Instead", "on_busy": "interrupt" })).await;
-    assert_eq!((&next["status"], &next["queue_position"]), (&json!("queued"), &json!(1)));
-    assert_eq!(session.settled(&run).await["status"], "cancelled");
-    assert!(asked.elapsed() < machine::scaled(Duration::from_secs(1)), "{:?}", asked.elapsed());
-    assert_eq!(session.settled(&next).await["output_text"], "Still here.");
-    assert_answered(&app, &session).await;
+    assert_notified(HALF_OF_SWEEP_INTERVAL, async |_| {
+        let session = app.session().await;
+        let run = waiting(&app, &session).await;
+        let asked = Instant::now();
+        let next = session.post(json!({ "content": "Instead", "on_busy": "interrupt" })).await;
+        assert_eq!((&next["status"], &next["queue_position"]), (&json!("queued"), &json!(1)));
+        assert_eq!(session.settled(&run).await["status"], "cancelled");
+        let took = asked.elapsed();
+        assert_eq!(session.settled(&next).await["output_text"], "Still here.");
+        assert_answered(&app, &session).await;
+        took
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

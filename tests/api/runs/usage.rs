@@ -229,5 +229,6 @@ async fn usage_and_requests_of_another_tenant_are_not_visible() {
         assert_eq!(usage["total"], usage_of(1), "{by}");
         assert_eq!(usage["data"].as_array().unwrap().len(), 1, "{by}");
     }
+    // The inserted session of the other tenant is not complete.
     app.stop_unchecked().await;
 }

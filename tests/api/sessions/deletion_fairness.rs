@@ -36,7 +36,7 @@ async fn delay_large_deletions(pool: &PgPool) -> PgConnection {
 async fn wait_for_delayed(pool: &PgPool, count: i64) {
     let query = "SELECT count(*) FROM pg_stat_activity
                 WHERE datname = current_database() AND wait_event = 'advisory'";
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while sqlx::query_scalar::<_, i64>(query).fetch_one(pool).await.unwrap() != count {
         assert!(Instant::now() < deadline, "the number of waiting deletions is not {count}");
         sleep(Duration::from_millis(20)).await;

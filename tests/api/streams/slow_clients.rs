@@ -13,6 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use twostep::http::Timeouts;
 
+use crate::support::machine::HUNG;
 use crate::support::{EventStream, RawStream, Setup, TestApp, fill_with_events, replies, says};
 
 /// The time limits of the service in these tests.
@@ -262,8 +263,9 @@ async fn an_http2_stream_that_is_not_read_is_reset_without_affecting_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_stops_does_not_wait_for_slow_clients() {
-    let patient = Timeouts::default();
-    let setup = Setup { timeouts: patient, ..Setup::default() };
+    let long = 10 * HUNG;
+    let timeouts = Timeouts { head: long, body: long, idle: long, write: long };
+    let setup = Setup { timeouts, ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
     let session = app.session().await;
     fill_with_events(&app.database, &session.id, 10_000).await;
@@ -278,9 +280,8 @@ async fn a_service_that_stops_does_not_wait_for_slow_clients() {
     }
     // The last one has a response, so the service has accepted all connections.
     slow.last_mut().unwrap().readable().await.unwrap();
-    let started = Instant::now();
-    app.stop_unchecked().await;
-    let time = started.elapsed();
-    assert!(time < Duration::from_secs(4), "{time:?}");
+    // The inserted events are not valid, so the invariants are not checked.
+    let stopped = timeout(HUNG, app.stop_unchecked()).await;
+    stopped.expect("the service waits for its clients");
     drop((slow, unread));
 }

@@ -9,7 +9,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout};
 
-use crate::support::{Program, binary, database, fill_with_events, machine};
+use crate::support::machine::HUNG;
+use crate::support::{Program, binary, database, fill_with_events};
 
 const READERS: usize = 200;
 const EVENTS: i64 = 10_000;
@@ -40,6 +41,11 @@ async fn ask(client: &Client, url: &str, session: &str) -> Duration {
     started.elapsed()
 }
 
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stalled_readers_cost_little_memory_and_delay_no_run() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -51,10 +57,12 @@ async fn stalled_readers_cost_little_memory_and_delay_no_run() {
     let [full, other] =
         [new_session(&client, &program.url).await, new_session(&client, &program.url).await];
     fill_with_events(&database, &full, EVENTS).await;
-    // Warm up, so that the measurement excludes memory that the service needs in any case.
+    // The memory that the service needs in any case, and the duration of a run.
+    let mut times = Vec::new();
     for _ in 0..20 {
-        ask(&client, &program.url, &other).await;
+        times.push(ask(&client, &program.url, &other).await);
     }
+    let usual = median(times);
     let before = program.resident_kib();
 
     let mut readers = Vec::new();
@@ -62,18 +70,22 @@ async fn stalled_readers_cost_little_memory_and_delay_no_run() {
         readers.push(stalled_reader(program.address(), &full).await);
     }
     for reader in &readers {
-        timeout(Duration::from_secs(30), reader.readable()).await.unwrap().unwrap();
+        timeout(HUNG, reader.readable()).await.unwrap().unwrap();
     }
     let mut peak = 0;
-    let mut slowest = Duration::ZERO;
+    let mut times = Vec::new();
     for _ in 0..40 {
-        slowest = slowest.max(ask(&client, &program.url, &other).await);
+        times.push(ask(&client, &program.url, &other).await);
         peak = peak.max(program.resident_kib());
     }
     let growth = peak.saturating_sub(before);
-    eprintln!("{READERS} stalled readers: {growth} KiB more; slowest run meanwhile {slowest:?}");
+    let during = median(times);
+    eprintln!(
+        "{READERS} stalled readers: {growth} KiB more; a run takes {during:?}, not {usual:?}"
+    );
     assert!(growth < MAX_GROWTH, "{growth} KiB more");
-    assert!(slowest < machine::scaled(Duration::from_secs(5)), "{slowest:?}");
+    // A run that waits for a reader takes 30 s or more, which fails it already.
+    assert!(during < 50 * usual, "{during:?} instead of {usual:?}");
     drop(readers);
     program.terminate().await;
 }

@@ -80,7 +80,7 @@ async fn sub_agent_sessions<'a>(session: &Session<'a>) -> Vec<Session<'a>> {
 
 /// Waits until a session has this number of sub-agents, and returns their sessions.
 async fn wait_for_sub_agents<'a>(session: &Session<'a>, count: usize) -> Vec<Session<'a>> {
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
     loop {
         let sessions = sub_agent_sessions(session).await;
         if sessions.len() == count {

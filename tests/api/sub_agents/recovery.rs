@@ -58,7 +58,7 @@ async fn a_parent_that_is_taken_over_keeps_its_sub_agents() {
 async fn wait_for_progress(app: &TestApp, run: &Value) {
     let id = run["id"].as_str().unwrap().trim_start_matches("run_").to_owned();
     let pool = app.database.pool(1);
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
     let takeovers = "SELECT takeovers FROM runs WHERE id = $1::uuid";
     while sqlx::query_scalar::<_, i32>(takeovers).bind(&id).fetch_one(&pool).await.unwrap() > 0 {
         assert!(tokio::time::Instant::now() < deadline, "the run makes no progress");

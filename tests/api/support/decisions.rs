@@ -107,7 +107,7 @@ impl Session<'_> {
 
     /// Waits until a run waits for exactly these calls.
     pub(crate) async fn waits_for(&self, run: &Value, ids: &[&str]) -> Value {
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
         loop {
             let run = self.run(run).await;
             if run["status"] == "requires_action" && pending(&run) == ids {

@@ -47,7 +47,7 @@ impl TestDatabase {
     /// Waits until every key has a time of last use.
     pub(crate) async fn all_uses_noted(&self) {
         let pool = self.pool(1);
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_mins(1);
         let noted = "SELECT bool_and(last_used_at IS NOT NULL) FROM api_keys";
         while !sqlx::query_scalar::<_, bool>(noted).fetch_one(&pool).await.unwrap() {
             assert!(Instant::now() < deadline, "a key has no time of last use");

@@ -13,6 +13,7 @@ pub(crate) mod machine;
 mod many_events;
 pub(crate) mod media;
 mod model_server;
+mod notified;
 #[path = "../../support/postgres.rs"]
 mod postgres;
 mod problem;
@@ -38,6 +39,7 @@ pub(crate) use identity::{
 };
 pub(crate) use keys::{client_with, keys_needed};
 pub(crate) use many_events::fill_with_events;
+pub(crate) use notified::{HALF_OF_RENEWAL_INTERVAL, HALF_OF_SWEEP_INTERVAL, assert_notified};
 pub(crate) use postgres::{TestDatabase, database};
 pub(crate) use problem::problem;
 pub(crate) use program::{
@@ -48,6 +50,7 @@ pub(crate) use raw::{RawStream, exchange};
 pub(crate) use refusal::{Refusal, assert_refused, invalid, raw, refusal};
 pub(crate) use remaining_rows::tables_with;
 pub(crate) use script::{calls, hangs_first, replies, says, stops_short};
+pub(crate) use second_service::SecondService;
 pub(crate) use session::Session;
 pub(crate) use setup::Setup;
 pub(crate) use sse::{EventStream, Received, durable};

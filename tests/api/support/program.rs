@@ -12,9 +12,10 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::kept_output;
+use super::machine::HUNG;
 
-/// The time limit of a start or a stop, on a busy machine as well.
-const TIME_LIMIT: Duration = Duration::from_secs(30);
+/// The time limit of a start or a stop. Only a program that hangs exceeds it.
+const TIME_LIMIT: Duration = HUNG;
 
 /// The path of the program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_twostep");
@@ -143,7 +144,7 @@ impl Program {
         let started = Instant::now();
         self.signal(signal);
         let status = timeout(TIME_LIMIT, self.child.wait()).await;
-        let status = status.expect("the program did not exit within 30 s").unwrap();
+        let status = status.expect("the program did not exit").unwrap();
         (status, started.elapsed())
     }
 }

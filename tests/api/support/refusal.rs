@@ -1,6 +1,6 @@
 //! Requests that the service must reject.
 
-use reqwest::RequestBuilder;
+use reqwest::{Client, Request, RequestBuilder, Response};
 use serde_json::{Value, json};
 
 use super::documented::assert_documented;
@@ -43,7 +43,7 @@ pub(crate) async fn assert_refused(
             .map(|body| { String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned() })
     );
     let path = request.url().path().to_owned();
-    let response = session.app.client.execute(request).await.unwrap();
+    let response = execute(&session.app.client, &request).await;
     let status = response.status();
     let headers = response.headers().clone();
     let mut problem: Value = response.json().await.unwrap_or_default();
@@ -72,6 +72,19 @@ pub(crate) async fn assert_refused(
 
     assert_eq!((session.events().await, runs(session).await), before, "{what}");
     assert_eq!(session.ask("Are you there?").await["output_text"], "Yes.", "{what}");
+}
+
+/// Sends a request. A service that refuses a large body closes the connection, which may interrupt the
+/// client before it has read the response; the request is repeated then.
+async fn execute(client: &Client, request: &Request) -> Response {
+    let mut tries = 0;
+    loop {
+        match client.execute(request.try_clone().unwrap()).await {
+            Ok(response) => return response,
+            Err(error) => assert!(error.is_request() && tries < 20, "{error:?}"),
+        }
+        tries += 1;
+    }
 }
 
 async fn runs(session: &Session<'_>) -> Value {

@@ -101,7 +101,7 @@ impl Session<'_> {
 
     /// Waits until an event of this type is stored for a run.
     pub(crate) async fn reached(&self, run: &Value, kind: &str) {
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
         let is_stored = |event: &Value| event["type"] == kind && event["run_id"] == run["id"];
         while !self.events().await.iter().any(is_stored) {
             assert!(tokio::time::Instant::now() < deadline, "there was no {kind}");
@@ -111,7 +111,7 @@ impl Session<'_> {
 
     /// Waits until a run has settled.
     pub(crate) async fn settled(&self, run: &Value) -> Value {
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
         loop {
             let run = self.run(run).await;
             if matches!(run["status"].as_str().unwrap(), "completed" | "failed" | "cancelled") {

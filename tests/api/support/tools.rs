@@ -15,13 +15,13 @@ pub(crate) struct Nothing {}
 
 impl<const IS_PURE: bool> TypedTool for Endless<IS_PURE> {
     const NAME: &'static str = if IS_PURE { "ponder" } else { "launch" };
-    const DESCRIPTION: &'static str = "Takes a minute.";
+    const DESCRIPTION: &'static str = "Takes ten minutes.";
     const CLASS: ToolClass = if IS_PURE { ToolClass::Pure } else { ToolClass::Effect };
     const TIMING: ToolTiming = ToolTiming::Variable;
     type Input = Nothing;
 
     async fn run(&self, _context: &ToolContext, _input: Nothing) -> Result<Output, ToolError> {
-        tokio::time::sleep(Duration::from_mins(1)).await;
+        tokio::time::sleep(Duration::from_mins(10)).await;
         Output::json(&json!("too late"))
     }
 }

@@ -91,7 +91,7 @@ fn messages_of(text: &str) -> &str {
 
 /// Waits until the model has received `times` requests.
 pub(crate) async fn asked(app: &TestApp, times: usize) {
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
     while app.upstream().len() < times {
         assert!(tokio::time::Instant::now() < deadline, "the model did not receive the requests");
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;

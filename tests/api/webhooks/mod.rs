@@ -64,7 +64,7 @@ impl<'a> Webhook<'a> {
 
     /// Waits until the newest delivery is in this state after this number of attempts.
     async fn newest(&self, state: &str, attempts: i32) -> Value {
-        let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
+        let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
         loop {
             let newest = self.deliveries().await.into_iter().next().unwrap_or_default();
             // Both are null until the first attempt has finished.
@@ -95,7 +95,7 @@ impl<'a> Webhook<'a> {
         // A claim moves `next_attempt_at` by one minute; the pause after a failure is longer.
         let make_due = "UPDATE webhook_deliveries SET next_attempt_at = now()
              WHERE webhook_id = $1 AND next_attempt_at > now() + interval '2 minutes'";
-        let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
+        let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
         let update = async || sqlx::query(make_due).bind(self.uuid()).execute(pool).await.unwrap();
         while update().await.rows_affected() == 0 {
             assert!(tokio::time::Instant::now() < deadline, "no attempt has failed");
@@ -222,5 +222,5 @@ async fn failed_and_cancelled_runs_are_delivered_as_such() {
     session.reached(&run, "span.model_request_start").await;
     session.cancel(&run).await;
     assert_eq!(receiver.requests(2).await[1].kind(), "run.cancelled");
-    app.stop_unchecked().await;
+    app.stop().await;
 }

@@ -142,6 +142,7 @@ async fn tables_in_a_schema_with_the_name_of_the_user_are_found_by_all_roles() {
     command.env("DATABASE_URL", url.as_str());
     let (status, _, errors) = outcome(command).await;
     assert_eq!(status, Some(0), "{errors}");
+    // The final check does not find the tables in the schema of this user.
     app.stop_unchecked().await;
 }
 

@@ -74,7 +74,7 @@ async fn readiness_names_a_revoked_grant() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let pool = app.database.pool(1);
     let schema = async |is: Value| {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_mins(1);
         loop {
             let found = app.get("/readyz").send().await.unwrap();
             let found: Value = found.json().await.unwrap();

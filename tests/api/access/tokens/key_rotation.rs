@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use twostep::tokens::KeyRefresh;
 
 use super::{get, start, status};
-use crate::support::{Identity, KeysResponse, Signer, TestApp, machine};
+use crate::support::{Identity, KeysResponse, Signer, TestApp};
 
 /// Short intervals between refreshes.
 const QUICK: KeyRefresh = KeyRefresh {
@@ -19,7 +19,7 @@ const QUICK: KeyRefresh = KeyRefresh {
 
 /// Waits until requests with this token get this status.
 async fn until(app: &TestApp, token: &str, expected: u16) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while status(get(app, token)).await != expected {
         assert!(Instant::now() < deadline, "the status does not become {expected}");
         sleep(Duration::from_millis(10)).await;
@@ -65,11 +65,8 @@ async fn a_flood_of_unknown_keys_causes_one_request_to_the_provider() {
         let asked = Instant::now();
         let (statuses, good) = tokio::join!(flood, status(get(&app, &good)));
         assert_eq!((statuses, good), (vec![401; 100], 200));
-        assert!(
-            asked.elapsed() < machine::scaled(Duration::from_secs(10)),
-            "it took {:?}",
-            asked.elapsed()
-        );
+        // A token that waits for a refresh takes 2 s: one after the other, they would take 200 s.
+        assert!(asked.elapsed() < Duration::from_secs(100), "it took {:?}", asked.elapsed());
         assert_eq!(identity.asked(), 2);
     }
 }
@@ -85,7 +82,8 @@ async fn while_the_provider_does_not_respond_its_keys_stay_valid_and_others_are_
     let asked = Instant::now();
     assert_eq!(status(get(&app, &unknown)).await, 401);
     let waited = asked.elapsed();
-    assert!(waited < machine::scaled(Duration::from_secs(4)), "it took {waited:?}");
+    // The request to the provider fails after 5 s. The token waits for 2 s.
+    assert!(waited < Duration::from_secs(5), "it took {waited:?}");
     assert_eq!(identity.asked(), 2);
     assert_eq!(status(get(&app, &good)).await, 200);
 }

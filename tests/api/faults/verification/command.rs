@@ -34,6 +34,7 @@ async fn the_command_names_violations_and_exits_with_status_1() {
         assert_eq!(only.0, Some(status), "{only:?}");
         assert!(only.1.contains("1 session checked"), "{only:?}");
     }
+    // The test has violated an invariant.
     app.stop_unchecked().await;
 }
 
@@ -77,6 +78,7 @@ async fn the_command_says_why_it_cannot_check() {
         let refused = command(&["--database-url", &url]).await;
         assert_eq!(refused, (Some(2), String::new(), format!("twostep: {expected}\n")));
     }
+    // The final check refuses a database without a schema.
     app.stop_unchecked().await;
 
     let folder = data_dir();

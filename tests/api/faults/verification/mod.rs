@@ -116,6 +116,7 @@ async fn every_violation_is_found_and_named() {
         let verification = session.verify().await;
         assert_eq!(violated(&verification), *expected, "{statement}: {verification:#}");
     }
+    // The test has violated the invariants.
     app.stop_unchecked().await;
 }
 
@@ -128,6 +129,7 @@ async fn valid_changes_are_not_reported() {
         let verification = session.verify().await;
         assert_eq!(violated(&verification), Vec::<String>::new(), "{statement}: {verification:#}");
     }
+    // The run that blocks the worker is still active.
     app.stop_unchecked().await;
 }
 
@@ -159,6 +161,7 @@ async fn a_finding_has_a_place_and_a_detail() {
         "detail": format!("call {id} of the previous message has no result"),
     }]);
     assert_eq!(verification["findings"], expected);
+    // The test has violated an invariant.
     app.stop_unchecked().await;
 }
 

@@ -236,6 +236,7 @@ async fn a_corrupted_fork_is_detected_by_the_verification_and_by_the_invariants(
         assert_eq!(source.verify().await["is_valid"], true, "{statement}");
         let broken = app.broken_invariants().await;
         assert!(broken.iter().any(|(name, _)| name == invariant), "{statement}: {broken:?}");
+        // The test has violated the invariants.
         app.stop_unchecked().await;
     }
 }

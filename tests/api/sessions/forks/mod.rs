@@ -52,7 +52,7 @@ async fn messages(session: &Session<'_>) -> Vec<Value> {
 
 /// Waits until at least this number of statements wait for a lock.
 async fn wait_for_lock_waits(pool: &PgPool, count: i64) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     let waiting = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     while sqlx::query_scalar::<_, i64>(waiting).fetch_one(pool).await.unwrap() < count {

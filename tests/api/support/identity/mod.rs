@@ -97,7 +97,7 @@ impl Identity {
 
     /// Waits for this number of requests for the keys.
     pub(crate) async fn until_requested(&self, times: usize) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while self.asked() < times {
             assert!(Instant::now() < deadline, "{} requests for the keys", self.asked());
             sleep(Duration::from_millis(5)).await;

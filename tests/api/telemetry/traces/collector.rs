@@ -54,7 +54,7 @@ impl Collector {
 
     /// Waits until the trace has this number of spans, and returns them ordered by their start.
     pub(super) async fn trace(&self, id: &str, count: usize) -> Vec<Span> {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_mins(1);
         loop {
             let mut spans = self.spans.lock().unwrap().clone();
             spans.retain(|span| hex(&span.trace_id) == id);

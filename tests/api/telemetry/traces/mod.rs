@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::support::{Setup, TestApp, calls, machine, replies, says};
+use crate::support::machine::HUNG;
+use crate::support::{Setup, TestApp, calls, replies, says};
 use collector::{Collector, comparable, hex};
 
 const ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -126,7 +127,7 @@ async fn a_trace_that_its_caller_does_not_sample_is_not_sent() {
     let collector = Collector::start().await;
     let app = TestApp::start_with(script(), setup_for(&collector)).await;
     ask(&app, "00").await;
-    app.stop_unchecked().await;
+    app.stop().await;
     assert_eq!(comparable(&collector.trace(ID, 0).await), Vec::<Value>::new());
 }
 
@@ -138,9 +139,9 @@ async fn an_unresponsive_collector_delays_neither_runs_nor_the_stop() {
     let setup = Setup { traces: Some(url), ..Setup::default() };
     let app = TestApp::start_with(script(), setup).await;
     ask(&app, "01").await;
-    let begun = Instant::now();
-    app.stop_unchecked().await;
-    assert!(begun.elapsed() < machine::scaled(Duration::from_secs(10)), "{:?}", begun.elapsed());
+    // The collector never responds.
+    let stopped = tokio::time::timeout(HUNG, app.stop()).await;
+    stopped.expect("the service waits for the collector");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,7 +151,7 @@ async fn spans_that_cannot_be_sent_are_counted() {
     drop(collector);
     let app = TestApp::start_with(script(), setup).await;
     ask(&app, "01").await;
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let text = app.get("/metrics").send().await.unwrap().text().await.unwrap();
         let dropped =

@@ -63,7 +63,7 @@ impl Endpoint {
 
     /// Waits for this number of requests and returns them.
     async fn wait_for_requests(&self, count: usize) -> Vec<(String, HeaderMap, String)> {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while self.requests().len() < count {
             assert!(Instant::now() < deadline, "only {:?}", self.requests());
             sleep(Duration::from_millis(10)).await;
