@@ -198,7 +198,7 @@ async fn a_paused_turn_is_resumed_at_most_ten_times() {
     // The unfinished server call is left out of later requests, which is logged and counted.
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
     assert_valid(&app, &session).await;
-    app.end_repaired(&[("open_server_call", 11)]);
+    app.end_repaired(&[("open_server_call", 10)]);
 }
 
 /// Checks that the model refused nothing and that the stored session is valid.
