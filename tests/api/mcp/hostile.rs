@@ -128,7 +128,7 @@ async fn a_service_is_ready_although_a_server_cannot_be_started() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_process_of_a_server_is_left_after_the_service_stops() {
     let fake = Fake::new();
-    let app = fake.app(&["crash", "stay"]).await;
+    let app = fake.app(&["crash", "spawn"]).await;
     app.session().await.ask("Go").await;
     let started = fake.started();
     assert_eq!(started.len(), 3);
