@@ -1,5 +1,6 @@
 //! The program as an operator runs it.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
@@ -9,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::kept_output;
 use super::machine::HUNG;
@@ -87,7 +88,16 @@ impl Program {
     /// Starts the program and waits until it has printed that it is ready.
     pub(crate) async fn serve(mut command: Command) -> Self {
         kept_output::log_of(&mut command);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = loop {
+            match command.spawn() {
+                // A process that another test has just forked has a copy of the program still open.
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
+                    sleep(Duration::from_millis(10)).await;
+                }
+                child => break child.unwrap(),
+            }
+        };
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut greeting = String::new();
         // The last line of the greeting is the body of the example.
