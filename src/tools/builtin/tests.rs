@@ -84,7 +84,7 @@ fn the_schema_of_a_function_without_parameters_is_that_of_its_type() {
     assert_eq!(
         schema("get_current_user"),
         &json!({
-            "description": "Nothing.",
+            "description": "No input.",
             "type": "object",
             "additionalProperties": false,
         })
