@@ -8,12 +8,15 @@
 //! `ANTHROPIC_BASE_URL` and `TWOSTEP_MODEL` select another server and model. The test does not
 //! assess the quality of an answer, only that there is one and that it used the files if needed.
 #![cfg(test)]
-#![expect(clippy::disallowed_methods, reason = "who runs this says in the environment whom to ask")]
-#![expect(clippy::print_stdout, reason = "who runs this reads the answers")]
+#![expect(clippy::disallowed_methods, reason = "the environment selects the server and the key")]
+#![expect(clippy::print_stdout, reason = "the answers are printed for the reader")]
 
 #[path = "api/support/kept_output.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
 mod kept_output;
+#[path = "support/machine.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod machine;
 #[path = "support/postgres.rs"]
 mod postgres;
 #[path = "api/support/program.rs"]
