@@ -387,7 +387,7 @@ async fn the_call_of_a_run_that_is_cancelled_while_it_waits_never_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_to_a_shown_is_queued_or_refused_or_interrupts() {
+async fn a_message_to_a_waiting_session_is_queued_or_refused_or_interrupts() {
     let app = TestApp::start_with(ring_or_answer(), asks()).await;
     let (session, run) = waiting(&app, "Ring").await;
     let reject = json!({ "content": "Now", "on_busy": "reject" });
