@@ -12,7 +12,7 @@ use crate::domain::page::Slice;
 use crate::domain::run::Run;
 use crate::domain::run_status::RunStatus;
 use crate::store::StoreError;
-use crate::store::runs::{Cancellation, Filter, list};
+use crate::store::runs::{Cancellation, RunFilter, list};
 use crate::store::stopping::request_stop;
 
 /// A request to stop a run, in a transaction that is not committed yet.
@@ -108,7 +108,7 @@ pub(crate) async fn list_open(
     let mut open = Vec::new();
     for status in [RunStatus::Queued, RunStatus::RequiresAction, RunStatus::Running] {
         let status = Some(status);
-        let filter = Filter { tenant, session_id, only: None, status, slice: Slice::first(200) };
+        let filter = RunFilter { tenant, session_id, only: None, status, slice: Slice::first(200) };
         open.extend(list(conn, filter).await?.into_iter().map(|run| run.id));
     }
     Ok(open)

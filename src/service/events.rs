@@ -11,7 +11,7 @@ use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::page::Slice;
 use crate::store::StoreError;
 use crate::store::events::list_slice;
-use crate::store::typed_events::{Found, list_types};
+use crate::store::typed_events::{FoundEvents, list_types};
 
 /// Lists the events of a session with these types, by their numbers; of all types if there are
 /// none.
@@ -25,7 +25,7 @@ pub(crate) async fn list_events(
     let newest = newest_event(service, tenant, session_id).await?;
     let query = EventQuery { session_id, newest, types };
     let read = service.pool.with(tenant, async |conn| {
-        let Found { frames, up_to } = query.find(conn, request.slice()).await?;
+        let FoundEvents { frames, up_to } = query.find(conn, request.slice()).await?;
         let mut page = request.page_up_to(frames, up_to, |frame| frame.seq);
         if let Some(back) = page.slice_before() {
             let found = query.find(conn, back).await?;
@@ -46,10 +46,14 @@ struct EventQuery {
 }
 
 impl EventQuery {
-    async fn find(&self, conn: &mut PgConnection, slice: Slice<i64>) -> Result<Found, StoreError> {
+    async fn find(
+        &self,
+        conn: &mut PgConnection,
+        slice: Slice<i64>,
+    ) -> Result<FoundEvents, StoreError> {
         if let Some(types) = &self.types {
             return list_types(conn, self.session_id, self.newest, slice, types).await;
         }
-        Ok(Found { frames: list_slice(conn, self.session_id, slice).await?, up_to: None })
+        Ok(FoundEvents { frames: list_slice(conn, self.session_id, slice).await?, up_to: None })
     }
 }

@@ -6,7 +6,7 @@ use super::paging::{ListPage, PageRequest, read_page};
 use super::state::Service;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::page::Slice;
-use crate::store::messages::{Range, Stored, list};
+use crate::store::messages::{MessageRange, StoredMessage, list};
 
 /// Lists the history of a session, by the numbers of the messages.
 pub(crate) async fn list_messages(
@@ -14,7 +14,7 @@ pub(crate) async fn list_messages(
     tenant: TenantId,
     session_id: SessionId,
     request: PageRequest<i32>,
-) -> Result<ListPage<Stored, i32>, Error> {
+) -> Result<ListPage<StoredMessage, i32>, Error> {
     newest_event(service, tenant, session_id).await?;
     let read = service.pool.with(tenant, async |conn| {
         Ok(read_page!(request, |stored| stored.seq, |slice| list(conn, range(session_id, slice))))
@@ -23,8 +23,8 @@ pub(crate) async fn list_messages(
 }
 
 /// The range of a slice. Messages are numbered from 1.
-fn range(session_id: SessionId, Slice { from, is_upwards, limit }: Slice<i32>) -> Range {
+fn range(session_id: SessionId, Slice { from, is_upwards, limit }: Slice<i32>) -> MessageRange {
     let (after, before) =
         if is_upwards { (from.unwrap_or(0), None) } else { (0, from.or(Some(i32::MAX))) };
-    Range { session_id, after, before, limit }
+    MessageRange { session_id, after, before, limit }
 }

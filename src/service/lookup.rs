@@ -4,7 +4,7 @@ use super::error::Error;
 use super::state::Service;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::Run;
-use crate::store::events::{Range, list as list_events};
+use crate::store::events::{EventRange, list as list_events};
 use crate::store::runs::find;
 use crate::store::sessions::last_seq;
 
@@ -57,7 +57,7 @@ pub(crate) async fn has_ended(
     if !run.status.is_terminal() {
         return Ok(false);
     }
-    let range = Range { session_id: run.session_id, run_id: Some(run.id), after, limit: 1 };
+    let range = EventRange { session_id: run.session_id, run_id: Some(run.id), after, limit: 1 };
     let later = service.pool.with(tenant, async |conn| list_events(conn, range).await).await?;
     Ok(later.is_empty())
 }

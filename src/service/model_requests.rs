@@ -12,7 +12,7 @@ use super::state::Service;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
 use crate::domain::request::{StoredRequest, hexadecimal};
-use crate::store::requests::{Filter, find_sources, list};
+use crate::store::requests::{RequestFilter, find_sources, list};
 
 /// A recorded request with its body.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) async fn list_model_requests(
 ) -> Result<ListPage<StoredRequest, i32>, Error> {
     find_run(service, tenant, session_id, run_id).await?;
     let read = service.pool.with(tenant, async |conn| {
-        let filter = |slice| Filter { tenant, session_id, run_id, slice };
+        let filter = |slice| RequestFilter { tenant, session_id, run_id, slice };
         Ok(read_page!(request, |stored| stored.n, |slice| list(conn, filter(slice))))
     });
     read.await
@@ -51,7 +51,7 @@ pub(crate) async fn read_model_request(
 ) -> Result<ModelRequest, Error> {
     find_run(service, tenant, session_id, run_id).await?;
     let slice = Slice { from: Some(n.saturating_sub(1)), is_upwards: true, limit: 1 };
-    let filter = Filter { tenant, session_id, run_id, slice };
+    let filter = RequestFilter { tenant, session_id, run_id, slice };
     let read = async |conn: &mut PgConnection| {
         let found = list(conn, filter).await?.pop().filter(|request| request.n == n);
         let stored = found.ok_or_else(|| Error::RequestNotFound(n.to_string()))?;

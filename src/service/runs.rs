@@ -7,7 +7,7 @@ use super::state::Service;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::run::Run;
 use crate::domain::run_status::RunStatus;
-use crate::store::runs::{Filter, list};
+use crate::store::runs::{RunFilter, list};
 
 /// Lists the runs of a session, by the numbers of the events that accepted them.
 pub(crate) async fn list_runs(
@@ -19,7 +19,7 @@ pub(crate) async fn list_runs(
 ) -> Result<ListPage<Run, i64>, Error> {
     newest_event(service, tenant, session_id).await?;
     let read = service.pool.with(tenant, async |conn| {
-        let filter = |slice| Filter { tenant, session_id, only: None, status, slice };
+        let filter = |slice| RunFilter { tenant, session_id, only: None, status, slice };
         Ok(read_page!(request, |run| run.accepted_seq, |slice| list(conn, filter(slice))))
     });
     read.await

@@ -8,7 +8,9 @@ use crate::domain::budget::Budget;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::usage::Spending;
 use crate::store::sessions::find;
-use crate::store::usage::{Days, Group, GroupBy, RunUsage, Selection, list, list_runs, of_session};
+use crate::store::usage::{
+    Days, Group, GroupBy, RunUsage, UsageSelection, list, list_runs, of_session,
+};
 
 /// The largest number of models in the usage of a session; a session usually has one.
 const MAX_MODELS: i64 = 100;
@@ -39,7 +41,7 @@ pub(crate) async fn session_usage(
         let session = find(conn, tenant, session_id).await?.ok_or_else(missing)?;
         let total = of_session(conn, tenant, session_id).await?.ok_or_else(missing)?;
         let runs = list_runs(conn, session_id, after, limit + 1).await?;
-        let selection = Selection {
+        let selection = UsageSelection {
             tenant,
             session_id: Some(session_id),
             days: None,
@@ -83,9 +85,9 @@ pub(crate) async fn tenant_usage(
 ) -> Result<TenantUsage, Error> {
     let TenantUsageQuery { days, group_by, after, limit } = query;
     let days = Some(*days);
-    let all = Selection { tenant, session_id: None, days, by: None, after: None, limit: 1 };
+    let all = UsageSelection { tenant, session_id: None, days, by: None, after: None, limit: 1 };
     let by_group =
-        Selection { by: Some(*group_by), after: after.as_deref(), limit: limit + 1, ..all };
+        UsageSelection { by: Some(*group_by), after: after.as_deref(), limit: limit + 1, ..all };
     let read = async |conn: &mut PgConnection| {
         let total = list(conn, all).await?.pop().map(|group| group.spent);
         let groups = list(conn, by_group).await?;

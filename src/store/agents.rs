@@ -15,7 +15,7 @@ pub const MAX_VERSIONS: i32 = 1000;
 
 /// A version of an agent.
 #[derive(Debug, Clone)]
-pub struct Stored {
+pub struct StoredAgent {
     /// Its number.
     pub version: i32,
     /// The profile, in the form of requests.
@@ -26,7 +26,7 @@ pub struct Stored {
 
 /// An agent as an item of a list.
 #[derive(Debug, Clone)]
-pub struct Summary {
+pub struct AgentSummaryRow {
     /// The name.
     pub name: AgentName,
     /// The newest version.
@@ -38,7 +38,10 @@ pub struct Summary {
 }
 
 /// Lists the agents of a tenant, in the order of their names.
-pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Summary>, StoreError> {
+pub async fn list(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+) -> Result<Vec<AgentSummaryRow>, StoreError> {
     let rows = sqlx::query!(
         r#"SELECT name, version, description, updated_at AS "updated_at: Timestamp"
            FROM agents WHERE tenant_id = $1 ORDER BY name COLLATE "C""#,
@@ -48,7 +51,7 @@ pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Summa
     .await?;
     let summary = |name: String, version, description, updated_at: Timestamp| {
         let name = name.parse().map_err(unreadable("agents", "name"))?;
-        Ok(Summary { name, version, description, updated_at: updated_at.to_jiff() })
+        Ok(AgentSummaryRow { name, version, description, updated_at: updated_at.to_jiff() })
     };
     rows.into_iter()
         .map(|row| summary(row.name, row.version, row.description, row.updated_at))
@@ -61,7 +64,7 @@ pub async fn find(
     tenant: TenantId,
     name: &AgentName,
     version: Option<i32>,
-) -> Result<Option<Stored>, StoreError> {
+) -> Result<Option<StoredAgent>, StoreError> {
     let row = sqlx::query!(
         r#"SELECT v.version, v.profile::text AS "profile!", v.created_at AS "created_at: Timestamp"
            FROM agents a JOIN agent_versions v USING (tenant_id, name)
@@ -75,7 +78,7 @@ pub async fn find(
     let Some(row) = row else { return Ok(None) };
     let profile =
         RawValue::from_string(row.profile).map_err(unreadable("agent_versions", "profile"))?;
-    Ok(Some(Stored { version: row.version, profile, created_at: row.created_at.to_jiff() }))
+    Ok(Some(StoredAgent { version: row.version, profile, created_at: row.created_at.to_jiff() }))
 }
 
 /// Serializes changes of a tenant's agents until the end of the transaction.

@@ -182,7 +182,7 @@ impl TryFrom<Row> for Delivery {
 
 /// A selection of deliveries.
 #[derive(Debug, Clone, Copy)]
-pub struct Selection {
+pub struct DeliverySelection {
     /// The owner.
     pub tenant: TenantId,
     /// The webhook.
@@ -196,7 +196,7 @@ pub struct Selection {
 /// Lists deliveries, in the order of their IDs, which is the order of creation.
 pub async fn list(
     conn: &mut PgConnection,
-    selection: Selection,
+    selection: DeliverySelection,
 ) -> Result<Vec<Delivery>, StoreError> {
     let slice = selection.slice;
     let rows = sqlx::query_as!(

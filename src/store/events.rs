@@ -10,7 +10,7 @@ use crate::domain::page::Slice;
 
 /// A selection of a session's events.
 #[derive(Debug, Clone, Copy)]
-pub struct Range {
+pub struct EventRange {
     /// The session.
     pub session_id: SessionId,
     /// Only events of this run.
@@ -29,7 +29,7 @@ pub async fn list_slice(
 ) -> Result<Vec<Frame>, StoreError> {
     let Slice { from, is_upwards, limit } = slice;
     if is_upwards {
-        let range = Range { session_id, run_id: None, after: from.unwrap_or(0), limit };
+        let range = EventRange { session_id, run_id: None, after: from.unwrap_or(0), limit };
         return list(conn, range).await;
     }
     // Numbers have no gaps.
@@ -39,13 +39,17 @@ pub async fn list_slice(
             .await?;
     let before = from.unwrap_or(i64::MAX).min(newest.unwrap_or(0).saturating_add(1));
     let after = before.saturating_sub(1 + limit).max(0);
-    let range =
-        Range { session_id, run_id: None, after, limit: (before.saturating_sub(1) - after).max(0) };
+    let range = EventRange {
+        session_id,
+        run_id: None,
+        after,
+        limit: (before.saturating_sub(1) - after).max(0),
+    };
     list(conn, range).await
 }
 
 /// Reads events in their order, each encoded for its readers.
-pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Frame>, StoreError> {
+pub async fn list(conn: &mut PgConnection, range: EventRange) -> Result<Vec<Frame>, StoreError> {
     let rows = sqlx::query!(
         r#"SELECT seq, run_id, event_id, type AS kind, body::text AS "body!",
                   created_at AS "created_at: Timestamp"
@@ -77,7 +81,7 @@ pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Frame>, S
 
 /// One part of a longer read.
 #[derive(Debug)]
-pub struct Piece {
+pub struct EventPage {
     /// The events, in their order.
     pub frames: Vec<Frame>,
     /// True if there were no further events.
@@ -89,9 +93,9 @@ pub struct Piece {
 /// the events are.
 pub async fn read_some(
     conn: &mut PgConnection,
-    range: Range,
+    range: EventRange,
     bytes: i64,
-) -> Result<Piece, StoreError> {
+) -> Result<EventPage, StoreError> {
     // Recursive, so that only the bodies that are returned are fetched and decompressed.
     let rows = sqlx::query!(
         r#"WITH RECURSIVE piece AS (
@@ -137,7 +141,7 @@ pub async fn read_some(
         };
         Frame::encode(row.event_id, row.kind, &row.body, &stamp)
     });
-    Ok(Piece { frames: frames.collect(), is_last })
+    Ok(EventPage { frames: frames.collect(), is_last })
 }
 
 /// Appends events outside of a worker's step: a client's change of a run or of its session.

@@ -15,7 +15,7 @@ const TABLE: &str = "messages";
 
 /// A message with its position in the history.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredMessage {
     /// The position, from 1.
     pub seq: i32,
     /// The run that wrote it.
@@ -42,7 +42,7 @@ struct Row {
     created_at: Timestamp,
 }
 
-impl TryFrom<Row> for Stored {
+impl TryFrom<Row> for StoredMessage {
     type Error = StoreError;
 
     fn try_from(row: Row) -> Result<Self, StoreError> {
@@ -68,7 +68,7 @@ impl TryFrom<Row> for Stored {
 
 /// A part of a history.
 #[derive(Debug, Clone, Copy)]
-pub struct Range {
+pub struct MessageRange {
     /// The session.
     pub session_id: SessionId,
     /// Only positions greater than this.
@@ -80,7 +80,10 @@ pub struct Range {
 }
 
 /// Reads a part of a history, in order.
-pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Stored>, StoreError> {
+pub async fn list(
+    conn: &mut PgConnection,
+    range: MessageRange,
+) -> Result<Vec<StoredMessage>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT seq AS "seq!", run_id AS "run_id!", message_id AS "message_id!", role AS "role!",
@@ -101,14 +104,14 @@ pub async fn list(conn: &mut PgConnection, range: Range) -> Result<Vec<Stored>, 
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Stored::try_from).collect()
+    rows.into_iter().map(StoredMessage::try_from).collect()
 }
 
 /// Reads the messages of a run, in order.
 pub async fn list_of_run(
     conn: &mut PgConnection,
     run_id: RunId,
-) -> Result<Vec<Stored>, StoreError> {
+) -> Result<Vec<StoredMessage>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT seq, run_id, message_id, role, content::text AS "content!", model, stop_reason,
@@ -121,7 +124,7 @@ pub async fn list_of_run(
     )
     .fetch_all(conn)
     .await?;
-    rows.into_iter().map(Stored::try_from).collect()
+    rows.into_iter().map(StoredMessage::try_from).collect()
 }
 
 /// A message as text, to be copied into a request.

@@ -98,7 +98,7 @@ async fn check_role(conn: &mut PgConnection, table: &str) -> Result<(), BadTable
 
 /// The result of a search.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundRecords {
     /// The rows, each as JSON.
     pub records: Vec<String>,
     /// True if further rows match.
@@ -113,14 +113,14 @@ pub async fn search(
     words: &[&str],
     limit: u8,
     max_bytes: usize,
-) -> Result<Found, sqlx::Error> {
+) -> Result<FoundRecords, sqlx::Error> {
     // Without this setting the server notices a closed connection only when it sends the result.
     let begin = "BEGIN READ ONLY;
                  SET LOCAL statement_timeout = '10s';
                  SET LOCAL client_connection_check_interval = '200ms'";
     raw_sql(begin).execute(&mut *conn).await?;
     let patterns: Vec<String> = words.iter().map(|word| pattern(word)).collect();
-    let mut found = Found::default();
+    let mut found = FoundRecords::default();
     let mut bytes = 0;
     {
         let statement = AssertSqlSafe(table.statement.as_str());

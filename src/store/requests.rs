@@ -71,7 +71,7 @@ impl TryFrom<Row> for StoredRequest {
 
 /// A selection of the requests of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Filter {
+pub struct RequestFilter {
     /// The owner.
     pub tenant: TenantId,
     /// The session.
@@ -85,7 +85,7 @@ pub struct Filter {
 /// Lists requests of a run, in their order.
 pub async fn list(
     conn: &mut PgConnection,
-    filter: Filter,
+    filter: RequestFilter,
 ) -> Result<Vec<StoredRequest>, StoreError> {
     let rows = query_with_usage!(
         Row,

@@ -63,7 +63,7 @@ impl TryFrom<Row> for Run {
 
 /// A selection of the runs of a session.
 #[derive(Debug, Clone, Copy)]
-pub struct Filter {
+pub struct RunFilter {
     /// The owner.
     pub tenant: TenantId,
     /// The session.
@@ -77,7 +77,7 @@ pub struct Filter {
 }
 
 /// Lists runs of a session, in the order of their acceptance.
-pub async fn list(conn: &mut PgConnection, filter: Filter) -> Result<Vec<Run>, StoreError> {
+pub async fn list(conn: &mut PgConnection, filter: RunFilter) -> Result<Vec<Run>, StoreError> {
     let rows = query_with_usage!(
         Row,
         r#"SELECT r.id, r.session_id, r.message_id, r.status, r.accepted_seq,
@@ -126,7 +126,7 @@ pub async fn find(
     id: RunId,
 ) -> Result<Option<Run>, StoreError> {
     let slice = Slice::first(1);
-    let filter = Filter { tenant, session_id, only: Some(id), status: None, slice };
+    let filter = RunFilter { tenant, session_id, only: Some(id), status: None, slice };
     let Some(mut run) = list(conn, filter).await?.pop() else { return Ok(None) };
     // A completed run with a single request has called no tool.
     if run.status != RunStatus::Completed || run.model_requests > 1 {

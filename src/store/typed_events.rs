@@ -14,7 +14,7 @@ pub const MAX_SEARCHED: i64 = 5000;
 
 /// The result of a search.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundEvents {
     /// The events, by their numbers.
     pub frames: Vec<Frame>,
     /// The number up to which events were read, if the page is not full and there are more events.
@@ -28,7 +28,7 @@ pub async fn list_types(
     newest: i64,
     slice: Slice<i64>,
     types: &[&str],
-) -> Result<Found, StoreError> {
+) -> Result<FoundEvents, StoreError> {
     let (first, last) = range(slice, newest);
     let rows = sqlx::query!(
         r#"WITH found AS (
@@ -66,7 +66,7 @@ pub async fn list_types(
     } else {
         (first > 1).then_some(first)
     };
-    Ok(Found { frames: frames.collect(), up_to: behind.filter(|_| is_short) })
+    Ok(FoundEvents { frames: frames.collect(), up_to: behind.filter(|_| is_short) })
 }
 
 /// The range of numbers to read; numbers have no gaps.

@@ -158,7 +158,7 @@ pub async fn list_runs(
 
 /// A selection of a tenant's requests, and its grouping.
 #[derive(Debug, Clone, Copy)]
-pub struct Selection<'a> {
+pub struct UsageSelection<'a> {
     /// The owner.
     pub tenant: TenantId,
     /// Only requests of this session.
@@ -176,9 +176,9 @@ pub struct Selection<'a> {
 /// Sums up requests by group, in the order of the keys.
 pub async fn list(
     conn: &mut PgConnection,
-    selection: Selection<'_>,
+    selection: UsageSelection<'_>,
 ) -> Result<Vec<Group>, StoreError> {
-    let Selection { tenant, session_id, days, by, after, limit } = selection;
+    let UsageSelection { tenant, session_id, days, by, after, limit } = selection;
     let rows = query_with_usage!(
         Row,
         r#"SELECT key AS "key!", sum(requests)::bigint AS "requests!", "#

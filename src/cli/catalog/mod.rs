@@ -13,7 +13,7 @@ use super::table;
 use crate::config::DatabaseArgs;
 use crate::domain::course::most_like;
 use crate::domain::ids::TenantId;
-use crate::store::courses::{self, Summary};
+use crate::store::courses::{self, CourseSummary};
 use crate::store::tenants;
 use import::Import;
 
@@ -79,7 +79,7 @@ async fn remove(conn: &mut PgConnection, tenant: TenantId, title: &str) -> anyho
     }
 }
 
-fn show(courses: &[Summary], json: bool) -> anyhow::Result<()> {
+fn show(courses: &[CourseSummary], json: bool) -> anyhow::Result<()> {
     if courses.is_empty() {
         output::print_error("no courses");
     } else if json {
@@ -87,8 +87,8 @@ fn show(courses: &[Summary], json: bool) -> anyhow::Result<()> {
             output::print_line(&serde_json::to_string(course)?);
         }
     } else {
-        let row = |course: &Summary| {
-            let Summary { title, lessons, passages, imported_at } = course;
+        let row = |course: &CourseSummary| {
+            let CourseSummary { title, lessons, passages, imported_at } = course;
             [lessons.to_string(), passages.to_string(), format!("{imported_at:.0}"), title.clone()]
         };
         let rows: Vec<_> = courses.iter().map(row).collect();

@@ -23,7 +23,7 @@ use crate::http::stream::format::StreamFormat;
 use crate::http::stream::request::{StreamPhase, StreamRequest};
 use crate::metrics::GaugeGuard;
 use crate::store::StoreError;
-use crate::store::events::{Range, read_some};
+use crate::store::events::{EventRange, read_some};
 use crate::store::sessions::exists;
 
 /// The pause after a failed read of the backlog, and the maximum number of failures in a row.
@@ -172,7 +172,7 @@ impl Reader {
     }
 
     async fn read_backlog(&mut self) -> Result<(), StoreError> {
-        let range = Range {
+        let range = EventRange {
             session_id: self.request.session_id,
             run_id: self.request.run_id,
             after: self.request.after,

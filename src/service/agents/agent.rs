@@ -10,7 +10,7 @@ use crate::service::agent_error::AgentError;
 use crate::service::client_tool::SessionTool;
 use crate::service::error::Error;
 use crate::service::state::Service;
-use crate::store::agents::Stored;
+use crate::store::agents::StoredAgent;
 
 /// A version of an agent.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ pub(crate) struct AvailableProfile {
 }
 
 impl Agent {
-    pub(super) fn stored(name: AgentName, stored: Stored) -> Self {
-        let Stored { version, profile, created_at } = stored;
+    pub(super) fn stored(name: AgentName, stored: StoredAgent) -> Self {
+        let StoredAgent { version, profile, created_at } = stored;
         let (source, created_at) = (AgentSource::Tenant, Some(created_at));
         Self { name, source, version, profile, created_at }
     }

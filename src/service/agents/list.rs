@@ -12,7 +12,7 @@ use crate::domain::page::Slice;
 use crate::service::error::Error;
 use crate::service::paging::{ListPage, PageRequest};
 use crate::service::state::Service;
-use crate::store::agents::{Summary, list};
+use crate::store::agents::{AgentSummaryRow, list};
 
 /// An agent in a list.
 #[derive(Debug, Clone)]
@@ -50,13 +50,13 @@ pub(crate) async fn list_agents(
 
 /// All agents of a tenant that has these of its own. There are at most a few hundred, so they are
 /// merged for every page.
-fn merge(service: &Service, own: Vec<Summary>) -> Entries {
+fn merge(service: &Service, own: Vec<AgentSummaryRow>) -> Entries {
     let shared = shared::all(&service.defaults.agents).map(|(name, agent)| {
         let SharedAgent { source, version, ref description, .. } = *agent;
         let (name, description) = (name.clone(), description.clone());
         AgentEntry { name, version, source, description, created_at: None }
     });
-    let own = own.into_iter().map(|Summary { name, version, description, updated_at }| {
+    let own = own.into_iter().map(|AgentSummaryRow { name, version, description, updated_at }| {
         let (source, created_at) = (AgentSource::Tenant, Some(updated_at));
         AgentEntry { name, version, source, description, created_at }
     });

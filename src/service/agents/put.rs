@@ -14,7 +14,7 @@ use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
-use crate::store::agents::{MAX_AGENTS, MAX_VERSIONS, Stored, count, find, insert, lock};
+use crate::store::agents::{MAX_AGENTS, MAX_VERSIONS, StoredAgent, count, find, insert, lock};
 
 /// A request to create an agent or its next version.
 pub(crate) struct PutAgent<'a> {
@@ -70,7 +70,7 @@ impl PutAgent<'_> {
                 let agent = Agent::stored(self.name.clone(), before);
                 return Ok(PutOutcome { agent, is_new });
             }
-            Some(Stored { version, .. }) if version >= MAX_VERSIONS => {
+            Some(StoredAgent { version, .. }) if version >= MAX_VERSIONS => {
                 return Err(AgentError::TooManyVersions(MAX_VERSIONS).into());
             }
             None if count(conn, self.tenant).await? >= MAX_AGENTS => {
@@ -85,7 +85,7 @@ impl PutAgent<'_> {
     }
 
     /// Refuses the name of a shared agent, and a version that the client does not expect.
-    fn check(&self, service: &Service, before: Option<&Stored>) -> Result<(), Error> {
+    fn check(&self, service: &Service, before: Option<&StoredAgent>) -> Result<(), Error> {
         let shared = shared::find(&service.defaults.agents, self.name);
         if let (None, Some(agent)) = (before, shared) {
             return Err(name_taken(self.name, agent.source));

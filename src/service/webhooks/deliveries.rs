@@ -10,7 +10,7 @@ use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::paging::{ListPage, PageRequest, read_page};
 use crate::service::state::Service;
-use crate::store::deliveries::{Replay, Selection, insert_test, list, replay};
+use crate::store::deliveries::{DeliverySelection, Replay, insert_test, list, replay};
 use crate::store::webhooks::find;
 
 /// A webhook of a tenant.
@@ -57,7 +57,7 @@ pub(crate) async fn list_deliveries(
     request: PageRequest<DeliveryId>,
 ) -> Result<ListPage<Delivery, DeliveryId>, Error> {
     let DeliveryFilter { webhook: WebhookKey { tenant, id: webhook_id }, state } = filter;
-    let selection = |slice| Selection { tenant, webhook_id, state, slice };
+    let selection = |slice| DeliverySelection { tenant, webhook_id, state, slice };
     let read = service.pool.with(tenant, async |conn| {
         find(conn, tenant, webhook_id)
             .await?

@@ -185,7 +185,7 @@ pub async fn find_outline(
 
 /// A course and its size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub struct CourseSummary {
     /// The title.
     pub title: String,
     /// The number of lessons.
@@ -203,7 +203,7 @@ struct Row {
     imported_at: Timestamp,
 }
 
-impl From<Row> for Summary {
+impl From<Row> for CourseSummary {
     fn from(row: Row) -> Self {
         let Row { title, lessons, passages, imported_at } = row;
         Self { title, lessons, passages, imported_at: imported_at.to_jiff() }
@@ -211,7 +211,10 @@ impl From<Row> for Summary {
 }
 
 /// Lists the courses of a tenant by title.
-pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Summary>, StoreError> {
+pub async fn list(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+) -> Result<Vec<CourseSummary>, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT title, imported_at AS "imported_at: Timestamp",
@@ -222,7 +225,7 @@ pub async fn list(conn: &mut PgConnection, tenant: TenantId) -> Result<Vec<Summa
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(Summary::from).collect())
+    Ok(rows.into_iter().map(CourseSummary::from).collect())
 }
 
 /// Deletes the course with this title. Returns false if there is none.

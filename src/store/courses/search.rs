@@ -19,7 +19,7 @@ const WITH_ONE: i64 = 100;
 
 /// A query and its scope.
 #[derive(Debug, Clone, Copy)]
-pub struct Search<'a> {
+pub struct PassageSearch<'a> {
     /// The tenant.
     pub tenant: TenantId,
     /// The words.
@@ -34,7 +34,7 @@ pub struct Search<'a> {
 
 /// A passage that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundPassage {
     /// The title of the course.
     pub course: String,
     /// The link of the course.
@@ -54,9 +54,12 @@ pub struct Found {
 /// The weight of a word follows from the number of passages that contain it; a word in more than
 /// `WITH_ONE` passages only breaks ties. The title of a course is part of all its passages: it
 /// completes a match, but does not make one alone.
-pub async fn find(conn: &mut PgConnection, search: &Search<'_>) -> Result<Vec<Found>, StoreError> {
+pub async fn find(
+    conn: &mut PgConnection,
+    search: &PassageSearch<'_>,
+) -> Result<Vec<FoundPassage>, StoreError> {
     let found = sqlx::query_file_as!(
-        Found,
+        FoundPassage,
         "src/store/courses/search.sql",
         search.tenant.as_uuid(),
         search.query,

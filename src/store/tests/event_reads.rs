@@ -7,7 +7,7 @@ async fn events_are_numbered_without_a_gap_under_concurrent_writers() {
     assert_eq!(posts.len(), 8);
     let runs: Vec<RunId> = {
         let mut conn = bed.pool.acquire().await.unwrap();
-        let filter = runs::Filter {
+        let filter = runs::RunFilter {
             tenant: TenantId::DEFAULT,
             session_id: bed.session,
             only: None,
@@ -22,7 +22,7 @@ async fn events_are_numbered_without_a_gap_under_concurrent_writers() {
         events::append(&mut conn, bed.session, Some(run_id), &events).await.unwrap();
     };
     futures::future::join_all(runs.into_iter().map(append)).await;
-    let range = Range { session_id: bed.session, run_id: None, after: 0, limit: 1000 };
+    let range = EventRange { session_id: bed.session, run_id: None, after: 0, limit: 1000 };
     let frames = events::list(&mut bed.pool.acquire().await.unwrap(), range).await.unwrap();
     let numbers: Vec<i64> = frames.iter().map(|frame| frame.seq).collect();
     assert_eq!(numbers, (1..=48).collect::<Vec<i64>>());
@@ -39,7 +39,7 @@ async fn events_are_read_up_to_a_number_or_a_size_and_the_last_part_is_marked() 
     let all = [&small, &small, &large, &small, &large].map(Clone::clone);
     events::append(&mut conn, bed.session, Some(run), &all).await.unwrap();
     let mut read = async |run_id, after, limit, bytes| {
-        let range = Range { session_id: bed.session, run_id, after, limit };
+        let range = EventRange { session_id: bed.session, run_id, after, limit };
         let piece = events::read_some(&mut conn, range, bytes).await.unwrap();
         let numbers: Vec<i64> = piece.frames.iter().map(|frame| frame.seq).collect();
         (numbers, piece.is_last)

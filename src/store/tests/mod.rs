@@ -15,7 +15,7 @@ use sqlx::PgPool;
 use super::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept, find_earlier};
 use super::claim::{Renewed, claim_expired, claim_queued, release, renew};
 use super::decisions::{NewDecision, decide, lock_calls};
-use super::events::Range;
+use super::events::EventRange;
 use super::sessions::NewSession;
 use super::step::{
     CallRecord, ChangeRecord, CommitStatus, NewMessage, NewWait, StepCommit, commit, commit_status,

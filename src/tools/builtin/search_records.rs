@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::store::records::{BadTable, Found, Table, describe, search};
+use crate::store::records::{BadTable, FoundRecords, Table, describe, search};
 use crate::tools::error::ToolError;
 use crate::tools::output::Output;
 use crate::tools::tool::ToolContext;
@@ -58,7 +58,7 @@ impl Records {
 
     /// Searches on a new connection. If the search is dropped, the connection closes, which ends
     /// the query.
-    async fn find(&self, words: &[&str], limit: u8) -> Result<Found, BadTable> {
+    async fn find(&self, words: &[&str], limit: u8) -> Result<FoundRecords, BadTable> {
         let _permit = self.permits.acquire().await;
         let mut conn = self.database.connect().await?;
         let table = self.table(&mut conn).await?;

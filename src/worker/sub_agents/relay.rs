@@ -12,7 +12,7 @@ use crate::domain::event::{EventBody, Frame, NewEvent};
 use crate::domain::ids::RunId;
 use crate::domain::sub_agent::StartedSubAgent;
 use crate::domain::tool::ToolCall;
-use crate::store::events::{Range, read_some};
+use crate::store::events::{EventRange, read_some};
 use crate::store::sub_agents::{SubAgentRun, find, last_relayed, session_of};
 use crate::worker::run::context::RunContext;
 use crate::worker::run::stop_cause::StopCause;
@@ -116,7 +116,7 @@ impl Relay {
                 end: Some(SubAgentEnd::Deleted),
             });
         };
-        let range = Range {
+        let range = EventRange {
             session_id: self.sub_agent.session_id,
             run_id: Some(self.sub_agent.run_id),
             after: self.relayed,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
 use crate::domain::usage::Usage;
-use crate::store::messages::Stored;
+use crate::store::messages::StoredMessage;
 
 /// A message of a session's history with its position.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -52,7 +52,7 @@ pub(crate) struct HistoryMessage {
 
 impl HistoryItem {
     /// A stored message of a session.
-    pub(crate) fn new(session_id: SessionId, stored: Stored) -> Self {
+    pub(crate) fn new(session_id: SessionId, stored: StoredMessage) -> Self {
         let role = stored.message.role;
         Self {
             r#type: role,

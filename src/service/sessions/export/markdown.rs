@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::domain::message::{BadContent, Block, Role, View};
 use crate::domain::plain_view::plain;
 use crate::domain::session::Session;
-use crate::store::messages::Stored;
+use crate::store::messages::StoredMessage;
 
 /// The text before the messages.
 pub(super) fn opening(session: &Session) -> String {
@@ -30,7 +30,7 @@ pub(super) fn closing(count: i32) -> String {
 }
 
 /// One message with its heading.
-pub(super) fn message(stored: &Stored) -> Result<String, BadContent> {
+pub(super) fn message(stored: &StoredMessage) -> Result<String, BadContent> {
     let content = plain(&stored.message.content)?;
     let blocks = content.blocks()?;
     let is_result = |block: &Block<'_>| matches!(block.view, View::ToolResult { .. });
@@ -135,7 +135,7 @@ mod tests {
     use serde_json::json;
 
     fn shown(role: Role, blocks: &Value) -> String {
-        let stored = Stored {
+        let stored = StoredMessage {
             seq: 3,
             run_id: RunId::new(),
             message_id: "msg_1".to_owned(),

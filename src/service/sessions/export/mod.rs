@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::service::error::Error;
 use crate::service::state::Service;
-use crate::store::messages::{Range, Stored, list};
+use crate::store::messages::{MessageRange, StoredMessage, list};
 use crate::store::session_transfer::count_messages;
 use crate::store::sessions::find;
 pub(super) use header::VERSION;
@@ -112,7 +112,7 @@ impl Export {
         }
         let ExportRequest { tenant, session_id, .. } = self.request;
         let limit = BATCH.min(i64::from(self.count - self.read));
-        let range = Range { session_id, after: self.read, before: None, limit };
+        let range = MessageRange { session_id, after: self.read, before: None, limit };
         let messages = self.service.pool.with(tenant, async |conn| list(conn, range).await).await?;
         self.read = match messages.last() {
             Some(last) => last.seq,
@@ -126,7 +126,7 @@ impl Export {
         Ok(part.into())
     }
 
-    fn message(&self, message: Stored) -> Result<Bytes, Error> {
+    fn message(&self, message: StoredMessage) -> Result<Bytes, Error> {
         match self.request.format {
             ExportFormat::Jsonl => line(&HistoryItem::new(self.request.session_id, message)),
             ExportFormat::Markdown => {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{checked, find_course, run_lookup, source};
 use crate::domain::source::{Source, each_once};
 use crate::domain::tool::{ToolClass, ToolTiming};
-use crate::store::courses::search::{Found, Search, find};
+use crate::store::courses::search::{FoundPassage, PassageSearch, find};
 use crate::tools::error::ToolError;
 use crate::tools::output::Output;
 use crate::tools::tool::ToolContext;
@@ -72,7 +72,7 @@ impl TypedTool for SearchCourseContent {
                 Some(name) => Some(find_course(conn, tenant, name).await?),
                 None => None,
             };
-            let search = Search { tenant, query, course, lesson, limit: PASSAGES };
+            let search = PassageSearch { tenant, query, course, lesson, limit: PASSAGES };
             Ok(find(conn, &search).await?)
         });
         let found = found.await?;
@@ -82,7 +82,7 @@ impl TypedTool for SearchCourseContent {
     }
 }
 
-fn passage(found: &Found) -> Passage<'_> {
+fn passage(found: &FoundPassage) -> Passage<'_> {
     Passage {
         course: &found.course,
         lesson_number: found.lesson,
@@ -92,7 +92,7 @@ fn passage(found: &Found) -> Passage<'_> {
 }
 
 /// Returns the lesson as a source, with its own link or else that of the course.
-fn source_of(found: &Found) -> Source {
+fn source_of(found: &FoundPassage) -> Source {
     let url = found.lesson_link.as_deref().or(found.course_link.as_deref());
     source(&found.course, found.lesson.zip(found.lesson_title.as_deref()), url)
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use twostep::domain::ids::TenantId;
 use twostep::store::courses::list_titles;
-use twostep::store::courses::search::{Search, find};
+use twostep::store::courses::search::{PassageSearch, find};
 
 use super::{COMPUTER_USE, MCP, store_course};
 use crate::support::{TestDatabase, database};
@@ -12,7 +12,7 @@ use crate::support::{TestDatabase, database};
 const OWNER: TenantId = TenantId::DEFAULT;
 
 /// The passages of a search: first word of the course, number of the lesson, and text.
-async fn passages(database: &TestDatabase, search: Search<'_>) -> Vec<String> {
+async fn passages(database: &TestDatabase, search: PassageSearch<'_>) -> Vec<String> {
     let mut conn = database.pool(1).acquire().await.unwrap();
     let found = find(&mut conn, &search).await.unwrap().into_iter();
     let line = found.map(|it| {
@@ -22,8 +22,8 @@ async fn passages(database: &TestDatabase, search: Search<'_>) -> Vec<String> {
     line.collect()
 }
 
-fn in_all_courses(query: &str) -> Search<'_> {
-    Search { tenant: OWNER, query, course: None, lesson: None, limit: 5 }
+fn in_all_courses(query: &str) -> PassageSearch<'_> {
+    PassageSearch { tenant: OWNER, query, course: None, lesson: None, limit: 5 }
 }
 
 async fn both_courses() -> TestDatabase {
@@ -85,16 +85,16 @@ async fn a_search_can_be_limited_to_a_course_and_to_a_lesson() {
     let servers = "MCP: 5: A server offers tools, and a chatbot makes use of them.";
     let tool_use = in_all_courses("tool use");
     assert_eq!(passages(&database, tool_use).await, [tools, servers]);
-    let search = Search { course: mcp, ..tool_use };
+    let search = PassageSearch { course: mcp, ..tool_use };
     assert_eq!(passages(&database, search).await, [servers]);
     for course in [building, None] {
-        let search = Search { course, lesson: Some(4), ..tool_use };
+        let search = PassageSearch { course, lesson: Some(4), ..tool_use };
         assert_eq!(passages(&database, search).await, [tools]);
     }
-    let search = Search { course: mcp, lesson: Some(4), ..tool_use };
+    let search = PassageSearch { course: mcp, lesson: Some(4), ..tool_use };
     assert_eq!(passages(&database, search).await, [""; 0]);
     // Courses of other tenants are not found.
-    let search = Search { course: mcp, tenant: TenantId::new(), ..tool_use };
+    let search = PassageSearch { course: mcp, tenant: TenantId::new(), ..tool_use };
     assert_eq!(passages(&database, search).await, [""; 0]);
 }
 
