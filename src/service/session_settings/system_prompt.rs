@@ -12,7 +12,7 @@ use crate::domain::system::SystemPrompt;
 use crate::service::error::{Error, FieldError};
 use crate::service::json::objects;
 
-/// A system prompt: a string or an array of text blocks. The service places the cache markers.
+/// A system prompt: a string or an array of text blocks. The service places the cache breakpoints.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub(crate) enum SessionSystem {

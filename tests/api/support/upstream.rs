@@ -75,7 +75,7 @@ pub(crate) fn without_budget(text: &str, budget: impl Display) -> String {
     text.replacen(&format!(r#","max_tokens":{budget},"#), ",", 1)
 }
 
-/// A body without cache markers, which are not content and may move. Inside a text their quotes would
+/// A body without cache breakpoints, which are not content and may move. Inside a text their quotes would
 /// be escaped.
 pub(crate) fn without_marks(text: &str) -> String {
     text.replace(r#","cache_control":{"type":"ephemeral"}"#, "")
