@@ -48,4 +48,5 @@ async fn a_waiting_request_holds_its_permit_until_its_client_disconnects() {
     assert_eq!(run["output_text"], "You said Hello.");
     drop(stream);
     app.post(&session.path("/cancel")).send().await.unwrap();
+    app.has_settled("cancelled", 1).await;
 }
