@@ -11,8 +11,8 @@ use crate::store::retry::within;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the database work of a request. Fails with [`StoreError::NoAnswer`] after the deadline.
-pub(crate) async fn in_time<T, E: From<StoreError>>(
+pub(crate) fn in_time<T, E: From<StoreError>>(
     work: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    within(DEADLINE, work).await
+) -> impl Future<Output = Result<T, E>> {
+    within(DEADLINE, work)
 }

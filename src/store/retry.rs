@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::StoreError;
@@ -97,21 +98,19 @@ impl Retry {
 }
 
 /// Runs database work with a time limit of [`DATABASE_TIMEOUT`].
-pub async fn in_time<T, E: From<StoreError>>(
+pub fn in_time<T, E: From<StoreError>>(
     work: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    within(DATABASE_TIMEOUT, work).await
+) -> impl Future<Output = Result<T, E>> {
+    within(DATABASE_TIMEOUT, work)
 }
 
 /// Runs database work with a time limit. Fails with [`StoreError::NoAnswer`] after the limit.
-pub async fn within<T, E: From<StoreError>>(
+// Not an `async fn`, which would hold `work` twice.
+pub fn within<T, E: From<StoreError>>(
     limit: Duration,
     work: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    match timeout(limit, work).await {
-        Ok(done) => done,
-        Err(_) => Err(StoreError::NoAnswer.into()),
-    }
+) -> impl Future<Output = Result<T, E>> {
+    timeout(limit, work).map(|done| done.unwrap_or_else(|_| Err(StoreError::NoAnswer.into())))
 }
 
 #[cfg(test)]

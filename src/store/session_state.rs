@@ -16,7 +16,7 @@ pub(super) async fn store(
     for change in state_changes {
         match change {
             StateChange::FileRead { path, hash } => {
-                insert_file_read(conn, session_id, path, hash).await?
+                insert_file_read(conn, session_id, path, hash).await?;
             }
             StateChange::Todos(todos) => {
                 let todos =

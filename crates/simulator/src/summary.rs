@@ -36,7 +36,7 @@ pub(crate) fn compose(
         let text = scripted.and_then(|reply| text(reply, request, &values));
         let text = text.unwrap_or_else(|| generated_summary(request));
         let spent = iteration("compaction", &usage(&text, input));
-        automatic(shared, reply, &values, view, text, spent)
+        automatic(shared, reply, &values, view, text, &spent)
     } else {
         render::message(reply, request, &values, input)
     };
@@ -69,7 +69,7 @@ fn automatic(
     values: &Placeholders,
     view: &View<'_>,
     text: String,
-    spent: Value,
+    spent: &Value,
 ) -> Message {
     let edit = view.request().edit(COMPACT);
     if edit.is_some_and(|edit| edit["pause_after_compaction"] == true) {

@@ -108,7 +108,7 @@ fn a_line_of_only_openings_takes_linear_time() {
             // The user name before a password.
             redacted(Form::Text, &format!("://{line}:password@"));
         }
-        processor_time() - begun
+        processor_time().checked_sub(begun).unwrap()
     };
     let (short, long) = (time_of(50_000), time_of(200_000));
     // Quadratic time would be sixteen times as long.

@@ -1,5 +1,6 @@
 //! The signals that stop a run.
 
+use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::stop_cause::StopCause;
@@ -45,33 +46,35 @@ impl Signals {
         }
     }
 
+    // The functions below are not `async fn`s, which would hold `work` twice.
+
     /// Runs `work` unless the lease is lost first.
-    pub(in crate::worker) async fn unless_lost<T>(
+    pub(in crate::worker) fn unless_lost<T>(
         &self,
         work: impl Future<Output = T>,
-    ) -> Result<T, StopCause> {
-        unless(self.lost(), work).await
+    ) -> impl Future<Output = Result<T, StopCause>> {
+        unless(self.lost(), work)
     }
 
     /// Runs `work` unless the run is stopped first.
-    pub(in crate::worker) async fn unless_stopped<T>(
+    pub(in crate::worker) fn unless_stopped<T>(
         &self,
         work: impl Future<Output = T>,
-    ) -> Result<T, StopCause> {
-        unless(self.stopped(), work).await
+    ) -> impl Future<Output = Result<T, StopCause>> {
+        unless(self.stopped(), work)
     }
 
     /// Runs `wait`, which can be abandoned at any point, unless the run is stopped or the worker
     /// begins to drain first.
-    pub(in crate::worker) async fn unless_draining<T>(
+    pub(in crate::worker) fn unless_draining<T>(
         &self,
         wait: impl Future<Output = T>,
-    ) -> Result<T, StopCause> {
+    ) -> impl Future<Output = Result<T, StopCause>> {
         let drain = async {
             self.drain.cancelled().await;
             StopCause::ShuttingDown
         };
-        unless(drain, self.unless_stopped(wait)).await?
+        unless(drain, self.unless_stopped(wait)).map(Result::flatten)
     }
 
     async fn lost(&self) -> StopCause {

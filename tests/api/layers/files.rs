@@ -200,7 +200,6 @@ fn import_cycles_are_small() {
         assert!(graph.len() > 1, "only {} files of {module} were read", graph.len());
         read += graph.len();
         let cycle = largest_cycle(&graph);
-        println!("{module}: {} of {} files import each other", cycle.len(), graph.len());
         assert!(
             cycle.len() <= max,
             "{} files of {module} import each other: {cycle:#?}",

@@ -106,6 +106,13 @@ fn tools_of(
     (options, tools)
 }
 
+/// The workspace of all sessions, if they share one. The basic sandbox level needs a workspace that no
+/// other session uses.
+fn shared_workspace(bash: Setting, own_folders: bool, folder: &Path) -> Option<String> {
+    (bash != Setting::Basic && !own_folders)
+        .then(|| folder.canonicalize().unwrap().to_str().unwrap().to_owned())
+}
+
 pub(super) fn config(
     simulator: &Running,
     database: &TestDatabase,
@@ -131,9 +138,7 @@ pub(super) fn config(
                 system: SYSTEM.to_owned(),
                 limits: setup.limits,
                 prices: setup.prices,
-                // The basic sandbox level needs a workspace that no other session uses.
-                workspace: (setup.bash != Setting::Basic && !setup.own_folders)
-                    .then(|| folder.canonicalize().unwrap().to_str().unwrap().to_owned()),
+                workspace: shared_workspace(setup.bash, setup.own_folders, folder),
                 workspace_roots: Roots::new(setup.workspace_roots),
                 tools: None,
                 model_rules: setup.model_rules,
