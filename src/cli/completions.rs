@@ -7,8 +7,11 @@ use super::{Cli, output};
 
 const EXAMPLES: &str = "\
 Examples:
+  mkdir -p ~/.local/share/bash-completion/completions
   twostep completions bash > ~/.local/share/bash-completion/completions/twostep
+  mkdir -p ~/.zfunc
   twostep completions zsh > ~/.zfunc/_twostep
+  mkdir -p ~/.config/fish/completions
   twostep completions fish > ~/.config/fish/completions/twostep.fish";
 
 /// The name of the program.
