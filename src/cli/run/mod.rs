@@ -48,10 +48,12 @@ pub(super) struct Command {
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     output: Output,
-    /// Allow all calls that wait for an approval
+    /// Allow all calls of the new run that wait for an approval, but not those of a run that
+    /// already waits
     #[arg(long, conflicts_with = "deny")]
     yes: bool,
-    /// Deny all calls that wait for an approval
+    /// Deny all calls of the new run that wait for an approval, but not those of a run that
+    /// already waits
     #[arg(long)]
     deny: bool,
     #[command(flatten)]
