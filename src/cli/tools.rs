@@ -35,8 +35,8 @@ enum Action {
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let client = Client::new(&self.server)?;
-        let catalogue = client.get(&["tools"]).send().await?;
-        let tools = items(&catalogue, "data");
+        let catalog = client.get(&["tools"]).send().await?;
+        let tools = items(&catalog, "data");
         match self.action {
             Action::List if self.json => tools.iter().for_each(print_json),
             Action::List => {

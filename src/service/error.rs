@@ -28,8 +28,8 @@ pub enum Error {
     /// The tenant has no webhook of this id.
     #[error("there is no webhook {0}")]
     WebhookNotFound(String),
-    /// The webhook has no finished delivery of this id.
-    #[error("the webhook has no finished delivery {0}")]
+    /// The webhook has no settled delivery of this id.
+    #[error("the webhook has no settled delivery {0}")]
     DeliveryNotFound(String),
     /// The tenant has the maximum number of webhooks.
     #[error("there are {0} webhooks already; at most {0} are allowed")]
@@ -53,7 +53,7 @@ pub enum Error {
         active_run_id: RunId,
     },
     /// The active run of the session waits for answers to its calls.
-    #[error("the session waits for the calls of {active_run_id} to be answered")]
+    #[error("the session waits for decisions or results of the calls of {active_run_id}")]
     ActionRequired {
         /// The active run.
         active_run_id: RunId,
@@ -66,12 +66,12 @@ pub enum Error {
     ToolCallNotFound(String),
     /// Calls before this one are still running.
     #[error(
-        "the call {0:?} cannot be answered yet: calls before it are still running; the event \
-         session.status_idle reports when it waits for an answer"
+        "the call {0:?} does not wait for a decision or result yet: calls before it are still running; \
+         the event session.status_idle reports when it does"
     )]
     CallNotWaiting(String),
-    /// The call has another answer, or its run has settled.
-    #[error("the call {0:?} already has another answer, or its run has settled")]
+    /// The call has another decision or result, or its run has settled.
+    #[error("the call {0:?} already has another decision or result, or its run has settled")]
     AlreadyResolved(String),
     /// The deadline for a decision has passed.
     #[error("the deadline for a decision on the call {0:?} has passed")]
@@ -127,7 +127,10 @@ pub enum Error {
 }
 
 fn first_message(errors: &[FieldError]) -> String {
-    errors.first().map(|error| format!("{} {}", error.pointer, error.message)).unwrap_or_default()
+    errors
+        .first()
+        .map(|error| format!("{} {}", error.pointer, error.message).trim_start().to_owned())
+        .unwrap_or_default()
 }
 
 impl From<sqlx::Error> for Error {

@@ -29,7 +29,7 @@ pub(crate) async fn explain_run(
     Ok(facts)
 }
 
-/// Sets the deadline of a running call, which only the tool catalogue knows.
+/// Sets the deadline of a running call, which only the tool catalog knows.
 fn set_deadline(tools: &Registry, call: &mut OpenCall) {
     // A sub-agent has the limits of its own run instead.
     if call.state == CallState::Started && tools.class(&call.name) != ToolClass::SubAgent {

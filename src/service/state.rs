@@ -80,7 +80,7 @@ pub struct Parts {
     pub admission_pool: Connections,
     /// The bus, which announces work and publishes events.
     pub bus: Arc<Bus>,
-    /// The catalogue of tools.
+    /// The catalog of tools.
     pub tools: Arc<Registry>,
     /// The permission policy of the operator.
     pub permissions: Arc<OperatorPolicy>,

@@ -1,4 +1,4 @@
-//! The catalogue of tools.
+//! The catalog of tools.
 
 use axum::Json;
 use axum::extract::State;

@@ -21,7 +21,7 @@ pub(super) enum Body {
         usage: Usage,
         is_error: bool,
     },
-    /// The run settled, or waits for an answer.
+    /// The run settled, or waits for a decision or result.
     Idle {
         continues: bool,
     },

@@ -151,7 +151,8 @@ fn final_event(run: &RunFacts, events: &RunEvents<'_>, report: &mut Report) {
     let place = report.session().run(run.id);
     let waits = run.status == Some(RunStatus::RequiresAction);
     if waits && events.rest != events.last_of_ours {
-        let detail = "the run waits for an answer, but its last event does not report the wait";
+        let detail =
+            "the run waits for a decision or result, but its last event does not report the wait";
         report.add(Invariant::OneFinalEvent, place.clone(), detail);
     }
     let detail = match (run.is_settled(), events.ends.as_slice()) {
