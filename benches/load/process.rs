@@ -58,7 +58,7 @@ impl Process {
                 _stdout: stdout,
             });
         }
-        bail!("it ended and never told its address")
+        bail!("it exited before it printed its address")
     }
 
     /// Sends SIGTERM and waits for the exit.

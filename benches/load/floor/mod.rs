@@ -39,7 +39,7 @@ pub(crate) struct Options {
     model_url: String,
     /// The folder with the file
     #[arg(long)]
-    workspace: PathBuf,
+    shared_workspace: PathBuf,
 }
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<()> {
     let floor = Arc::new(Floor {
         pool,
         model: Model::new(&options.model_url)?,
-        workspace: options.workspace,
+        workspace: options.shared_workspace,
         transcripts: Mutex::default(),
         turns: TaskTracker::new(),
     });
