@@ -213,9 +213,14 @@ async fn the_memory_of_large_bodies_is_limited() {
     }
     assert_eq!(session.ask("Are small bodies accepted?").await["output_text"], "Yes.");
     drop(held);
-    while padded(MAX).send().await.unwrap().status() != 202 {
+    let run: Value = loop {
+        let response = padded(MAX).send().await.unwrap();
+        if response.status() == 202 {
+            break response.json().await.unwrap();
+        }
         assert!(Instant::now() < deadline, "large bodies are still refused");
         sleep(Duration::from_millis(10)).await;
-    }
+    };
+    session.settled(&run).await;
     app.stop().await;
 }

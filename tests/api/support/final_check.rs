@@ -3,10 +3,13 @@
 use std::mem;
 use std::panic::resume_unwind;
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
+use tokio::time::{Instant, sleep};
 
+use super::machine::HUNG;
 use super::{TestApp, TestDatabase, kept_output, replies};
 
 /// The state in which a test leaves its service.
@@ -60,6 +63,9 @@ impl TestApp {
     }
 
     async fn check(&self, ending: &Ending) {
+        if !matches!(ending, Ending::Unchecked) {
+            self.wait_for_runs().await;
+        }
         let refusals = self.simulator.refusals();
         match ending {
             Ending::Unchecked => {}
@@ -76,6 +82,19 @@ impl TestApp {
                 assert_eq!(refusals, Vec::<String>::new(), "requests that the model refused");
                 assert_eq!(&self.repairs().await, kinds, "repaired histories");
             }
+        }
+    }
+
+    /// Waits until the runs that the test has left have settled, or do not settle.
+    async fn wait_for_runs(&self) {
+        let pool = self.database.pool(1);
+        let query = "SELECT EXISTS (SELECT FROM runs WHERE status IN ('queued', 'running'))";
+        let deadline = Instant::now() + HUNG;
+        while sqlx::query_scalar::<_, bool>(query).fetch_one(&pool).await.unwrap() {
+            if Instant::now() > deadline {
+                return;
+            }
+            sleep(Duration::from_millis(10)).await;
         }
     }
 
