@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use reqwest::Response;
+use reqwest::{Response, Url};
 use serde_json::{Value, json};
 use twostep::http::Forwarding;
 
@@ -83,14 +83,23 @@ async fn every_element_of_the_page_is_closed_in_the_right_order() {
     assert!(page.contains("<html lang=\"en\">"));
 }
 
+/// A service with the base path `/agent`, which also serves paths without it.
+async fn app_with_base_path() -> TestApp {
+    let forwarding = Forwarding { base: Some("/agent".parse().unwrap()), ..Forwarding::default() };
+    TestApp::start_with(json!({}), Setup { forwarding, ..Setup::default() }).await
+}
+
+/// The URL and the text of the page under a base path.
+async fn page_at(app: &TestApp, base: &str) -> (Url, String) {
+    let response = get(app, &format!("{base}/docs")).await;
+    (response.url().clone(), response.text().await.unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_loads_its_resources_under_the_base_path() {
-    let forwarding = Forwarding { base: Some("/agent".parse().unwrap()), ..Forwarding::default() };
-    let app = TestApp::start_with(json!({}), Setup { forwarding, ..Setup::default() }).await;
+    let app = app_with_base_path().await;
     for base in ["", "/agent"] {
-        let response = get(&app, &format!("{base}/docs")).await;
-        let url = response.url().clone();
-        let page = response.text().await.unwrap();
+        let (url, page) = page_at(&app, base).await;
         for resource in resources(&page) {
             let linked = url.join(resource).unwrap();
             assert!(linked.path().starts_with(&format!("{base}/")), "{linked}");
@@ -114,12 +123,9 @@ fn operations(document: &Value) -> BTreeSet<[&str; 3]> {
 async fn the_page_shows_every_operation_of_the_committed_document() {
     let committed: Value =
         serde_json::from_str(include_str!("../../../openapi/openapi.json")).unwrap();
-    let forwarding = Forwarding { base: Some("/agent".parse().unwrap()), ..Forwarding::default() };
-    let app = TestApp::start_with(json!({}), Setup { forwarding, ..Setup::default() }).await;
+    let app = app_with_base_path().await;
     for base in ["", "/agent"] {
-        let response = get(&app, &format!("{base}/docs")).await;
-        let url = response.url().clone();
-        let page = response.text().await.unwrap();
+        let (url, page) = page_at(&app, base).await;
         let [document] = between(&page, "<redoc spec-url=\"", "\"")[..] else { panic!("{page}") };
         let document = url.join(document).unwrap();
         assert_eq!(document.path(), format!("{base}/openapi.json"));

@@ -10,9 +10,9 @@ pub(crate) const HALF_OF_SWEEP_INTERVAL: Duration = Duration::from_millis(500);
 /// The number of rounds of which one has to be short.
 const ROUNDS: usize = 10;
 
-/// Repeats a round, which gets its number, until it takes less than half of the interval of a poll. A round that the poll
-/// ends is followed by one that waits for a whole interval, so only the first round proves nothing.
-/// Load makes some rounds longer; without the notification all of them are.
+/// Repeats a round, which gets its number, until it takes less than half of the interval of a poll.
+/// After a round that a poll ends, the next round waits for a whole interval, so only the first round
+/// proves nothing. Load makes some rounds longer; without the notification all of them are.
 pub(crate) async fn assert_notified(half: Duration, round: impl AsyncFn(usize) -> Duration) {
     round(0).await;
     let mut took = Vec::new();
