@@ -14,6 +14,9 @@ pub(crate) struct Args {
     /// Number of random kills under load
     #[arg(long, default_value_t = 50)]
     pub(crate) kills: u32,
+    /// Number of kills while 200 runs are live
+    #[arg(long, default_value_t = 6)]
+    pub(crate) crowd_kills: u32,
     /// Number of crashes and restarts of Postgres under load
     #[arg(long, default_value_t = 10)]
     pub(crate) pg_restarts: u32,
@@ -47,6 +50,8 @@ pub(crate) enum Phase {
     Points,
     /// Kills at random moments.
     Kills,
+    /// Kills while 200 runs are live.
+    Crowd,
     /// Restarts of Postgres.
     Restarts,
     /// Processes that are paused.

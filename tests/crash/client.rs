@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use reqwest::StatusCode;
+use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -14,6 +14,8 @@ use crate::testbed::{Testbed, locked};
 /// How long a client repeats a request.
 const RETRY_FOR: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(60);
+/// The longest pause between two reads of the state of a run. Hundreds of clients read it.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// A paused node does not answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 
@@ -127,7 +129,8 @@ impl Testbed {
                 // The queue of the session may be full.
                 let is_busy =
                     [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
-                ensure!(is_busy || status.is_server_error(), "{path}: {status}: {text}");
+                let is_unavailable = status == StatusCode::SERVICE_UNAVAILABLE;
+                ensure!(is_busy || is_unavailable, "{path}: {status}: {text}");
                 Ok(None)
             }
         }
@@ -158,7 +161,7 @@ impl Testbed {
                 let response = self.http.get(format!("{address}{path}")).send().await;
                 let Ok(response) = response else { continue };
                 if !response.status().is_success() {
-                    keep_refusal(response).await;
+                    self.check_refusal(path, response).await;
                 } else if let Ok(body) = response.json().await {
                     return Ok(body);
                 }
@@ -170,10 +173,20 @@ impl Testbed {
         }
     }
 
+    /// Checks that a refused read may be repeated.
+    async fn check_refusal(&self, path: &str, response: Response) {
+        let status = response.status();
+        let text = keep_refusal(response).await;
+        if status != StatusCode::SERVICE_UNAVAILABLE {
+            self.violation(&format!("{path}: {status}: {text}"));
+        }
+    }
+
     /// Waits until a run has settled; returns false if it has not after `within`.
     pub(crate) async fn settled(&self, run: &str, within: Duration) -> bool {
         let id = run.trim_start_matches("run_");
         let deadline = Instant::now() + within;
+        let mut pause = PAUSE;
         loop {
             let status: Result<String, _> =
                 sqlx::query_scalar("SELECT status FROM runs WHERE id = $1::uuid")
@@ -188,7 +201,8 @@ impl Testbed {
             if Instant::now() > deadline {
                 return false;
             }
-            sleep(PAUSE).await;
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 }

@@ -8,6 +8,9 @@ use simulator::Script;
 pub(crate) const KINDS: [&str; 9] =
     ["say", "look", "write", "effect", "mixed", "rounds", "busy", "input", "tasks"];
 
+/// The kinds of which most take 12 seconds.
+pub(crate) const LONG_KINDS: &[&str] = &["patient", "patient", "patient", "patient", "mixed"];
+
 const TEXT: &str = "It was a long story with many turns, and no reader who saw it for the first \
     time could guess how it would end, although every reader had a guess and most were wrong.";
 
@@ -67,6 +70,8 @@ pub(crate) fn script() -> anyhow::Result<Script> {
     busy["fail_first"] = overloaded;
     let mut slow = says(TEXT);
     slow["pace_ms"] = json!(60);
+    let mut patient = says(TEXT);
+    patient["pace_ms"] = json!(400);
     let conversation =
         |kind: &str, replies: &[Value]| json!({ "when": format!("{kind}."), "replies": replies });
     let conversations = [
@@ -76,6 +81,7 @@ pub(crate) fn script() -> anyhow::Result<Script> {
         conversation("tasks", &[reply(&[task("left"), task("right")]), says("Both are done.")]),
         conversation("say", &[says(TEXT)]),
         conversation("slow", &[slow]),
+        conversation("patient", &[reply(&[effect(20, 20)]), patient]),
         conversation("look", &[reply(&look()), says("Looked.")]),
         conversation("write", &[reply(&[write("")]), says("Written.")]),
         conversation("effect", &[reply(&[effect(60, 60)]), says("Done.")]),

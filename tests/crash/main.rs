@@ -108,6 +108,7 @@ async fn run_phases(args: Args, seed: u64) -> anyhow::Result<bool> {
         }
     };
     tokio::join!(proofs.boxed_local(), kills.boxed_local());
+    single_scenario(&suite, Phase::Crowd, phases::crowd::run(&suite).boxed_local()).await;
     let clocks = async {
         if includes(Phase::Clocks) {
             phases::clocks::run(&suite).await;

@@ -76,6 +76,17 @@ pub(crate) async fn wait_until_working(testbed: &Testbed, index: usize) -> anyho
     }
 }
 
+impl Testbed {
+    /// Returns the number of running runs that the given nodes hold.
+    pub(crate) async fn live_runs(&self, indices: &[usize]) -> anyhow::Result<i64> {
+        let nodes: Vec<&str> =
+            indices.iter().filter_map(|index| NODES.get(*index).copied()).collect();
+        let live = "SELECT count(*) FROM crash.starts b JOIN runs r ON r.id = b.run_id
+                    WHERE node = ANY($1) AND r.status = 'running' AND r.attempt = b.attempt";
+        Ok(sqlx::query_scalar(live).bind(nodes).fetch_one(&self.pool).await?)
+    }
+}
+
 /// Expires all leases, so that the test does not have to wait for that.
 pub(crate) async fn expire_leases(testbed: &Testbed) -> anyhow::Result<()> {
     testbed.record(None, NodeEvent::Stopped);

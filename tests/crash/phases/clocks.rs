@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::load::Load;
+use crate::load::{Clients, Load};
 use crate::output::say;
 use crate::suite::Suite;
 use crate::testbed::Setup;
@@ -31,7 +31,7 @@ async fn run_scenario(suite: &Suite, name: &str, seconds: i64) -> anyhow::Result
     let setup = Setup { clocks: [None, Some(seconds)], ..Setup::default() };
     let testbed = suite.testbed(name, &suite.fast, setup).await?;
     testbed.start_all().await?;
-    let load = Load::start(&testbed, SESSIONS, &mut suite.rng(name)).await?;
+    let load = Load::start(&testbed, Clients::mixed(SESSIONS), &mut suite.rng(name)).await?;
     // Each takeover in this time is false, because no node fails.
     sleep(LOAD_FOR).await;
     testbed.tally.wrong_clocks.add(1);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use crate::load::Load;
+use crate::load::{Clients, Load};
 use crate::proxy::Proxy;
 use crate::suite::Suite;
 use crate::testbed::{NodeEvent, Setup};
@@ -25,7 +25,7 @@ pub(crate) async fn run(suite: &Suite) -> anyhow::Result<()> {
     // Both nodes may lose connections at any time.
     testbed.record(None, NodeEvent::Disconnected);
     testbed.start_all().await?;
-    let load = Load::start(&testbed, SESSIONS, &mut rng).await?;
+    let load = Load::start(&testbed, Clients::mixed(SESSIONS), &mut rng).await?;
     let deadline = Instant::now() + LIMIT_PER_CUT * suite.args.cuts;
     while proxy.cuts() < suite.args.cuts && Instant::now() < deadline {
         proxy.cut_per_mille(CUT_PER_MILLE);

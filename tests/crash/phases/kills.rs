@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use tokio::time::sleep;
 
-use crate::load::Load;
+use crate::load::{Clients, Load};
 use crate::output::note;
 use crate::suite::Suite;
 use crate::testbed::Setup;
@@ -40,7 +40,7 @@ async fn run_scenario(
     let mut rng = suite.rng(name);
     let testbed = suite.testbed(name, &suite.fast, setup).await?;
     testbed.start_all().await?;
-    let load = Load::start(&testbed, sessions, &mut rng).await?;
+    let load = Load::start(&testbed, Clients::mixed(sessions), &mut rng).await?;
     for number in 1..=kills {
         sleep(Duration::from_millis(rng.u64(200..1600))).await;
         let index = rng.usize(..2);

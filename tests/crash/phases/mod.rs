@@ -1,6 +1,7 @@
 //! The phases of the test.
 
 pub(crate) mod clocks;
+pub(crate) mod crowd;
 pub(crate) mod cuts;
 pub(crate) mod kills;
 pub(crate) mod points;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use crate::load::Load;
+use crate::load::{Clients, Load};
 use crate::node::Node;
 use crate::suite::Suite;
 use crate::testbed::{NodeEvent, Setup, Testbed};
@@ -17,7 +17,7 @@ pub(crate) async fn run(suite: &Suite) -> anyhow::Result<()> {
     let mut rng = suite.rng("restarts");
     let testbed = suite.testbed("restarts of Postgres", &suite.durable, Setup::default()).await?;
     testbed.start_all().await?;
-    let load = Load::start(&testbed, SESSIONS, &mut rng).await?;
+    let load = Load::start(&testbed, Clients::mixed(SESSIONS), &mut rng).await?;
     for _ in 0..suite.args.pg_restarts {
         sleep(Duration::from_millis(rng.u64(800..2500))).await;
         testbed.record(None, NodeEvent::Disconnected);

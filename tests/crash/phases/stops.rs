@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use rustix::process::Signal;
 use tokio::time::sleep;
 
-use crate::load::Load;
+use crate::load::{Clients, Load};
 use crate::suite::Suite;
 use crate::testbed::{NodeEvent, Setup, Testbed};
 
@@ -28,7 +28,7 @@ async fn run_scenario(suite: &Suite, name: String, stops: u32) -> anyhow::Result
     let mut rng = suite.rng(&name);
     let testbed = suite.testbed(&name, &suite.fast, Setup::default()).await?;
     testbed.start_all().await?;
-    let load = Load::start(&testbed, SESSIONS, &mut rng).await?;
+    let load = Load::start(&testbed, Clients::mixed(SESSIONS), &mut rng).await?;
     for _ in 0..stops {
         sleep(Duration::from_millis(rng.u64(300..1500))).await;
         pause_node(&testbed, rng.usize(..2), || Ok(())).await?;

@@ -1,0 +1,53 @@
+//! Kills while many runs are live. The next worker must claim all of them in time.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use tokio::time::sleep;
+
+use crate::conversations::LONG_KINDS;
+use crate::load::{Clients, Load};
+use crate::output::note;
+use crate::suite::Suite;
+use crate::testbed::{Setup, Testbed};
+
+/// A few sessions are between two runs at each moment.
+const CLIENTS: Clients = Clients { sessions: 230, readers: 20, kinds: LONG_KINDS };
+/// The number of live runs at each kill.
+const LIVE_RUNS: i64 = 200;
+/// The limit for the runs to be live: at the start, all sessions are created.
+const LIVE_WITHIN: Duration = Duration::from_mins(2);
+
+pub(crate) async fn run(suite: &Suite) -> anyhow::Result<()> {
+    let name = "kills with many live runs";
+    let mut rng = suite.rng(name);
+    let testbed = suite.testbed(name, &suite.fast, Setup::default()).await?;
+    testbed.start_all().await?;
+    let load = Load::start(&testbed, CLIENTS, &mut rng).await?;
+    for number in 1..=suite.args.crowd_kills {
+        wait_until_live(&testbed).await?;
+        let index = rng.usize(..2);
+        testbed.kill(index).await?;
+        // In one of two cases the other node claims the runs of the dead one.
+        if rng.bool() {
+            wait_until_live(&testbed).await?;
+        }
+        testbed.start(index).await?;
+        note(&format!("{name}: {number}"));
+    }
+    load.finish().await
+}
+
+/// Waits until workers hold `LIVE_RUNS` runs: not only leases that a dead worker has left.
+async fn wait_until_live(testbed: &Testbed) -> anyhow::Result<()> {
+    let deadline = Instant::now() + LIVE_WITHIN;
+    let owners: Vec<usize> = (0..2).filter(|&index| testbed.address(index).is_some()).collect();
+    loop {
+        let live = testbed.live_runs(&owners).await?;
+        if live >= LIVE_RUNS {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "only {live} runs are live");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
