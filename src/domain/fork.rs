@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 
+use super::call_end::{FORKED_BEFORE_RUNNING, FORKED_WHILE_RUNNING};
 use super::ids::SessionId;
 use super::message::{BadContent, Content};
-use super::tool::{CANCELLED, CallState, INTERRUPTED};
+use super::tool::CallState;
 
 /// The point at which a fork leaves its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -53,11 +54,11 @@ pub fn closing(calls: &[OpenCall]) -> Result<Content, BadContent> {
         .iter()
         .map(|call| {
             let content = match call.state {
-                CallState::Planned | CallState::Denied => CANCELLED,
+                CallState::Planned | CallState::Denied => FORKED_BEFORE_RUNNING,
                 CallState::Started
                 | CallState::Done
                 | CallState::Failed
-                | CallState::Interrupted => INTERRUPTED,
+                | CallState::Interrupted => FORKED_WHILE_RUNNING,
             };
             let (r#type, tool_use_id) = ("tool_result", call.tool_use_id.as_str());
             to_raw_value(&ToolResult { r#type, tool_use_id, content, is_error: true })
@@ -75,7 +76,7 @@ mod tests {
         let call = |tool_use_id: &str, state| OpenCall { tool_use_id: tool_use_id.into(), state };
         let content = closing(&[call("b", CallState::Done), call("a", CallState::Planned)]);
         let expected = format!(
-            r#"[{{"type":"tool_result","tool_use_id":"b","content":"{INTERRUPTED}","is_error":true}},{{"type":"tool_result","tool_use_id":"a","content":"{CANCELLED}","is_error":true}}]"#
+            r#"[{{"type":"tool_result","tool_use_id":"b","content":"{FORKED_WHILE_RUNNING}","is_error":true}},{{"type":"tool_result","tool_use_id":"a","content":"{FORKED_BEFORE_RUNNING}","is_error":true}}]"#
         );
         assert_eq!(content.unwrap().as_str(), expected);
     }

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod api_key;
 pub mod budget;
+pub mod call_end;
 pub mod circuit;
 pub mod claim;
 pub mod context;

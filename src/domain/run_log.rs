@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::call_end::EndReason;
 use super::source::Source;
 use super::sub_agent::SubAgentSummary;
 use super::tool::CallState;
@@ -15,6 +16,8 @@ pub struct RunLog {
     pub sources: Vec<Source>,
     /// The sub-agents that the run started, in the order of the calls.
     pub sub_agents: Vec<SubAgentSummary>,
+    /// True if a worker holds the run and executes its open calls.
+    pub is_executing: bool,
 }
 
 /// A call of a tool.
@@ -24,8 +27,13 @@ pub struct LoggedCall {
     pub tool_use_id: String,
     /// The tool's name.
     pub name: String,
-    /// The current state.
+    /// The current state. The ledger records calls without effects only when they have ended; they are
+    /// `started` while a worker executes them.
     pub state: CallState,
     /// True if the call ended and the model received an error.
     pub is_error: bool,
+    /// The reason why the call ended without an outcome of its tool. Absent for a call that has not
+    /// ended, and for a call whose tool succeeded or failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<EndReason>,
 }

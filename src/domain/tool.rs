@@ -103,9 +103,10 @@ pub enum CallState {
     Done,
     /// Completed with an error, or could not run.
     Failed,
-    /// Interrupted: it may have run in part or completely.
+    /// Ended without an outcome, because its worker stopped or its run ended first. It may have run
+    /// in part or completely, unless its run ended before it started.
     Interrupted,
-    /// Not allowed to run.
+    /// Not allowed to run: denied, or not approved in time.
     Denied,
 }
 
@@ -135,12 +136,8 @@ impl CallState {
     }
 }
 
-/// The result that the model receives when a worker stopped during a call with effects.
-pub const INTERRUPTED: &str = "Interrupted: the worker stopped while this call was running. \
-     It may have run in part or completely. Check the state before you repeat it.";
-
-/// The result that the model receives for an unanswered call of a cancelled run.
-pub const CANCELLED: &str = "Cancelled: the run was cancelled before this call was answered.";
+/// Maximum number of calls without effects of one round that are executed at once.
+pub const PARALLEL_CALLS: usize = 8;
 
 /// The result of a call, in the order and with the ids of the calls.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use super::error::Error;
 use super::lookup::{find_run, newest_event};
 use super::state::Service;
 use super::transaction::in_transaction;
+use crate::domain::call_end::RunEnd;
 use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
@@ -32,8 +33,9 @@ impl StopRequest {
         tenant: TenantId,
         session_id: SessionId,
         run_id: RunId,
+        by: RunEnd,
     ) -> Result<Self, Error> {
-        let (cancellation, frames) = request_stop(conn, tenant, session_id, run_id).await?;
+        let (cancellation, frames) = request_stop(conn, tenant, session_id, run_id, by).await?;
         Ok(Self { session_id, run_id, cancellation, frames })
     }
 
@@ -77,8 +79,9 @@ pub(crate) async fn cancel_run(
     if run.status.is_terminal() {
         return Ok(run);
     }
-    let request =
-        async |conn: &mut PgConnection| StopRequest::make(conn, tenant, session_id, run_id).await;
+    let request = async |conn: &mut PgConnection| {
+        StopRequest::make(conn, tenant, session_id, run_id, RunEnd::Client).await
+    };
     in_transaction(service, tenant, request).await?.publish(service);
     find_run(service, tenant, session_id, run_id).await
 }

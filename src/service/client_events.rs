@@ -11,6 +11,7 @@ use super::error::Error;
 use super::messages::{MessagePost, PostMessage, PostedRun};
 use super::state::Service;
 use super::transaction::in_transaction;
+use crate::domain::call_end::RunEnd;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::store::runs::lock_live;
 use crate::store::sessions::last_seq;
@@ -157,7 +158,9 @@ impl<'a> ClientEvents<'a> {
             EventStep::Interrupt => {
                 let mut stops = Vec::new();
                 for run_id in list_open(conn, tenant, session_id).await? {
-                    stops.push(StopRequest::make(conn, tenant, session_id, run_id).await?);
+                    stops.push(
+                        StopRequest::make(conn, tenant, session_id, run_id, RunEnd::Client).await?,
+                    );
                 }
                 Ok(StepEffect::Stopped(stops))
             }

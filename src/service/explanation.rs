@@ -3,10 +3,12 @@
 use sqlx::PgConnection;
 
 use super::error::Error;
+use super::executing_calls::executing;
 use super::lookup::newest_event;
 use super::state::Service;
 use crate::domain::explanation::{Facts, OpenCall, after};
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::run_status::RunStatus;
 use crate::domain::tool::{CallState, ToolClass};
 use crate::store::explain::find;
 use crate::tools::Registry;
@@ -26,7 +28,25 @@ pub(crate) async fn explain_run(
     for call in &mut facts.calls {
         set_deadline(&service.tools, call);
     }
+    mark_executing(&service.tools, &mut facts);
     Ok(facts)
+}
+
+/// Sets the state of the calls that a worker executes without a record in the ledger.
+fn mark_executing(tools: &Registry, facts: &mut Facts) {
+    let is_held = facts.status == RunStatus::Running
+        && facts.cancel_requested_at.is_none()
+        && facts.lease_until.is_some_and(|until| until > facts.now);
+    let is_waiting = facts.calls.iter().any(|call| call.awaits.is_some());
+    if !is_held || is_waiting {
+        return;
+    }
+    let calls = facts.calls.iter().map(|call| (call.name.as_str(), call.state));
+    for position in executing(tools, calls) {
+        if let Some(call) = facts.calls.get_mut(position) {
+            call.state = CallState::Started;
+        }
+    }
 }
 
 /// Sets the deadline of a running call, which only the tool catalog knows.

@@ -1,9 +1,11 @@
 //! Sessions and runs that a request names.
 
 use super::error::Error;
+use super::executing_calls::executing;
 use super::state::Service;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::Run;
+use crate::domain::tool::CallState;
 use crate::store::events::{EventRange, list as list_events};
 use crate::store::runs::find;
 use crate::store::sessions::last_seq;
@@ -40,11 +42,25 @@ pub(crate) async fn find_run(
     run_id: RunId,
 ) -> Result<Run, Error> {
     let run = service.pool.with(tenant, async |conn| find(conn, tenant, session_id, run_id).await);
-    if let Some(run) = run.await? {
+    if let Some(mut run) = run.await? {
+        mark_executing(service, &mut run);
         return Ok(run);
     }
     newest_event(service, tenant, session_id).await?;
     Err(Error::RunNotFound(run_id.to_string()))
+}
+
+/// Sets the state of the calls that a worker executes without a record in the ledger.
+fn mark_executing(service: &Service, run: &mut Run) {
+    if !run.log.is_executing {
+        return;
+    }
+    let calls = run.log.calls.iter().map(|call| (call.name.as_str(), call.state));
+    for position in executing(&service.tools, calls) {
+        if let Some(call) = run.log.calls.get_mut(position) {
+            call.state = CallState::Started;
+        }
+    }
 }
 
 /// Returns true if a run has settled and has no event after this one.

@@ -16,6 +16,7 @@ pub(crate) mod deadline;
 mod deletion_permits;
 mod error;
 pub(crate) mod events;
+mod executing_calls;
 pub(crate) mod explanation;
 pub(crate) mod history;
 pub(crate) mod idempotency;

@@ -8,11 +8,11 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::events::append;
 use super::{StoreError, unreadable};
+use crate::domain::call_end::{EndReason, INTERRUPTED, RunEnd};
 use crate::domain::claim::Fence;
 use crate::domain::event::{Frame, NewEvent};
 use crate::domain::ids::SessionId;
 use crate::domain::outcome::Outcome;
-use crate::domain::tool::INTERRUPTED;
 
 /// Settles a run as failed and appends these events. Returns `None` if the worker has lost its
 /// claim.
@@ -38,7 +38,9 @@ pub async fn give_up(
                AND attempt = $3 AND lease_owner = $4 AND status = 'running'
              RETURNING runs.id
          ), calls AS (
-             UPDATE tool_calls c SET state = 'interrupted', result = $7, finished_at = now()
+             UPDATE tool_calls c SET state = 'interrupted', finished_at = now(),
+                    result = CASE c.state WHEN 'started' THEN $7 ELSE $8 END,
+                    end_reason = CASE c.state WHEN 'started' THEN $9 ELSE $10 END
              FROM run WHERE c.run_id = run.id AND c.state IN ('planned', 'started')
          )
          UPDATE sessions s SET
@@ -54,6 +56,9 @@ pub async fn give_up(
         text,
         stop_reason,
         INTERRUPTED,
+        RunEnd::Failure.before_running(),
+        EndReason::WorkerStopped.as_str(),
+        RunEnd::Failure.reason().as_str(),
     )
     .execute(&mut *transaction)
     .await?;

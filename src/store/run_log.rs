@@ -4,6 +4,7 @@ use sqlx::PgConnection;
 
 use super::sub_agents::list;
 use super::{StoreError, unreadable};
+use crate::domain::call_end::EndReason;
 use crate::domain::ids::RunId;
 use crate::domain::run_log::{LoggedCall, RunLog};
 use crate::domain::source::{Source, each_once};
@@ -15,7 +16,7 @@ const MAX_LISTED: i64 = 1000;
 /// Reads the calls of a run, in the order in which the model made them.
 pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLog, StoreError> {
     let rows = sqlx::query!(
-        "SELECT tool_use_id, name, state, sources::text, child_run_id
+        "SELECT tool_use_id, name, state, sources::text, child_run_id, end_reason
          FROM tool_calls WHERE run_id = $1 ORDER BY message_seq, position LIMIT $2",
         run_id.as_uuid(),
         MAX_LISTED,
@@ -28,7 +29,9 @@ pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLo
         let state = CallState::parse(&row.state)
             .ok_or_else(|| unreadable("tool_calls", "state")(&row.state))?;
         let is_error = state.is_error();
-        calls.push(LoggedCall { tool_use_id: row.tool_use_id, name: row.name, state, is_error });
+        let reason = row.end_reason.as_deref().and_then(EndReason::parse);
+        let (tool_use_id, name) = (row.tool_use_id, row.name);
+        calls.push(LoggedCall { tool_use_id, name, state, is_error, reason });
         if let Some(text) = row.sources {
             let named: Vec<Source> =
                 serde_json::from_str(&text).map_err(unreadable("tool_calls", "sources"))?;
@@ -36,5 +39,20 @@ pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLo
         }
     }
     let sub_agents = if has_sub_agents { list(conn, run_id).await? } else { Vec::new() };
-    Ok(RunLog { calls, sources: each_once(sources), sub_agents })
+    let is_open = calls.iter().any(|call| call.state == CallState::Planned);
+    let is_executing = is_open && is_held(conn, run_id).await?;
+    Ok(RunLog { calls, sources: each_once(sources), sub_agents, is_executing })
+}
+
+/// Returns true if a worker holds the run and is not asked to stop.
+async fn is_held(conn: &mut PgConnection, run_id: RunId) -> Result<bool, StoreError> {
+    let is_held = sqlx::query_scalar!(
+        r#"SELECT status = 'running' AND lease_owner IS NOT NULL AND lease_until > now()
+                  AND cancel_requested_at IS NULL AS "is_held!"
+           FROM runs WHERE id = $1"#,
+        run_id.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(is_held.unwrap_or(false))
 }

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::decisions::list_pending;
 use super::{StoreError, run_log, unreadable};
+use crate::domain::call_end::RunEnd;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::outcome::Outcome;
 use crate::domain::page::Slice;
@@ -161,6 +162,7 @@ pub async fn request_cancel(
     tenant: TenantId,
     session_id: SessionId,
     id: RunId,
+    by: RunEnd,
 ) -> Result<Option<Cancellation>, StoreError> {
     let row = sqlx::query!(
         r#"WITH locked AS (
@@ -168,6 +170,7 @@ pub async fn request_cancel(
            )
            UPDATE runs SET
                cancel_requested_at = coalesce(cancel_requested_at, now()),
+               cancelled_by = CASE WHEN cancel_requested_at IS NULL THEN $4 ELSE cancelled_by END,
                status = CASE status WHEN 'requires_action' THEN 'running' ELSE status END,
                lease_owner = CASE WHEN status <> 'requires_action' THEN lease_owner END,
                lease_until = CASE status WHEN 'requires_action' THEN now() ELSE lease_until END,
@@ -181,6 +184,7 @@ pub async fn request_cancel(
         id.as_uuid(),
         session_id.as_uuid(),
         tenant.as_uuid(),
+        by.as_str(),
     )
     .fetch_optional(conn)
     .await?;

@@ -5,6 +5,7 @@ use sqlx::PgConnection;
 use super::StoreError;
 use super::events::append;
 use super::runs::{Cancellation, cancel_queued, request_cancel};
+use crate::domain::call_end::RunEnd;
 use crate::domain::event::{EventBody, Frame, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::outcome::Outcome;
@@ -17,8 +18,9 @@ pub async fn request_stop(
     tenant: TenantId,
     session_id: SessionId,
     run_id: RunId,
+    by: RunEnd,
 ) -> Result<(Option<Cancellation>, Vec<Frame>), StoreError> {
-    let cancellation = request_cancel(conn, tenant, session_id, run_id).await?;
+    let cancellation = request_cancel(conn, tenant, session_id, run_id, by).await?;
     let interrupt = NewEvent::new(&EventBody::UserInterrupt {});
     let frames = match cancellation {
         None | Some(Cancellation::Settled | Cancellation::Repeated) => Vec::new(),
@@ -36,4 +38,12 @@ pub async fn request_stop(
         }
     };
     Ok((cancellation, frames))
+}
+
+/// Finds the cause of a run's cancellation.
+pub async fn find_canceller(conn: &mut PgConnection, run_id: RunId) -> Result<RunEnd, StoreError> {
+    let by = sqlx::query_scalar!("SELECT cancelled_by FROM runs WHERE id = $1", run_id.as_uuid())
+        .fetch_optional(conn)
+        .await?;
+    Ok(by.flatten().as_deref().and_then(RunEnd::parse).unwrap_or(RunEnd::Client))
 }

@@ -8,6 +8,7 @@ use super::accept::{Accepted, NewRun, accept};
 use super::runs::Cancellation;
 use super::stopping::request_stop;
 use super::{StoreError, unreadable};
+use crate::domain::call_end::RunEnd;
 use crate::domain::event::{EventBody, Frame, NewEvent, THREAD_EVENT};
 use crate::domain::ids::{MessageId, RunId, SessionId, TenantId};
 use crate::domain::message::Content;
@@ -245,7 +246,8 @@ pub async fn stop(
             .await?;
     let Some(row) = row else { return Ok(None) };
     let (session_id, tenant): (SessionId, TenantId) = (row.session_id.into(), row.tenant_id.into());
-    let (cancellation, frames) = request_stop(conn, tenant, session_id, run_id).await?;
+    let (cancellation, frames) =
+        request_stop(conn, tenant, session_id, run_id, RunEnd::Parent).await?;
     Ok(cancellation.map(|cancellation| StoppedSubAgent {
         session_id,
         run_id,

@@ -7,8 +7,9 @@ use serde_json::value::RawValue;
 
 use super::Line;
 use crate::agent::history::results;
+use crate::domain::call_end::{INTERRUPTED, is_generated};
 use crate::domain::message::{BadContent, Block, Role, View};
-use crate::domain::tool::{CANCELLED, CallResult, CallState, INTERRUPTED};
+use crate::domain::tool::{CallResult, CallState};
 
 /// A message that is being repaired.
 pub(super) struct EditedMessage<'a> {
@@ -89,7 +90,7 @@ fn is_synthetic(raw: &RawValue) -> bool {
         content: Cow<'a, str>,
     }
     let text: Result<Text<'_>, _> = serde_json::from_str(raw.get());
-    text.is_ok_and(|text| text.content == INTERRUPTED || text.content == CANCELLED)
+    text.is_ok_and(|text| is_generated(&text.content))
 }
 
 impl<'a> EditedMessage<'a> {

@@ -54,8 +54,8 @@ pub struct OpenCall {
     pub tool_use_id: String,
     /// The tool's name.
     pub name: String,
-    /// The state in the ledger. Pure calls are recorded only when they have ended, so that they are
-    /// `planned` while they run.
+    /// The state. The ledger records calls without effects only when they have ended; they are
+    /// `started` while a worker executes them.
     pub state: CallState,
     /// Time of its start or its request.
     #[schema(value_type = String, format = DateTime)]

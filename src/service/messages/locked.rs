@@ -4,6 +4,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::content_check::ContentCheck;
 use super::message_post::MessagePost;
+use crate::domain::call_end::RunEnd;
 use crate::service::cancel::StopRequest;
 use crate::service::error::Error;
 use crate::service::versions::check_version;
@@ -90,7 +91,9 @@ impl MessagePost<'_> {
         }
         let stop = match live.filter(|_| interrupts) {
             Some(run_id) => {
-                Some(StopRequest::make(conn, self.tenant, self.session_id, run_id).await?)
+                let (tenant, session_id) = (self.tenant, self.session_id);
+                let stop = StopRequest::make(conn, tenant, session_id, run_id, RunEnd::Message);
+                Some(stop.await?)
             }
             None => None,
         };

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::workspace_removal::WorkspaceRemoval;
 use crate::bus::{Signal, Subscription};
+use crate::domain::call_end::RunEnd;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::service::cancel::StopRequest;
 use crate::service::deadline::in_time;
@@ -179,7 +180,9 @@ impl Deletion<'_> {
         let mut stops = Vec::new();
         for LockedSession { id, open, .. } in &sessions {
             for run_id in open {
-                stops.push(StopRequest::make(conn, self.request.tenant, *id, *run_id).await?);
+                let stop =
+                    StopRequest::make(conn, self.request.tenant, *id, *run_id, RunEnd::Client);
+                stops.push(stop.await?);
             }
         }
         Ok(Some(Locked { stops, sessions }))

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::domain::call_end::EndReason;
 use crate::domain::ids::RunId;
 use crate::domain::permission::Awaits;
 use crate::domain::source::Source;
@@ -23,6 +24,8 @@ pub struct CallRecord {
     pub change: Option<ChangeRecord>,
     /// The type of the failure.
     pub error_type: Option<ToolErrorType>,
+    /// The reason for which the call ended without an outcome of its tool.
+    pub end_reason: Option<EndReason>,
     /// The answer that the call awaits from now on.
     pub wait: Option<NewWait>,
     /// SHA-256 of the input that runs, or that is to be decided on.
@@ -71,6 +74,7 @@ impl CallRecord {
             is_execution: false,
             change: None,
             error_type: None,
+            end_reason: None,
             wait: None,
             input_hash: None,
             sandbox: None,

@@ -7,6 +7,7 @@
 mod call_record;
 mod columns;
 mod commit_status;
+mod end_reasons;
 mod write;
 
 use sqlx::{Connection as _, PgConnection};
@@ -113,13 +114,21 @@ pub async fn commit(
     steps: i32,
     step: &StepCommit<'_>,
 ) -> Result<Option<Committed>, StoreError> {
-    if step.state_changes.is_empty() && step.waits.is_none() && step.sub_agents.is_empty() {
+    let has_end_reasons = step.recorded.iter().any(|record| record.end_reason.is_some());
+    if step.state_changes.is_empty()
+        && step.waits.is_none()
+        && step.sub_agents.is_empty()
+        && !has_end_reasons
+    {
         return write(conn, session_id, fence, steps, step).await;
     }
     let mut transaction = conn.begin().await?;
     let committed = write(&mut transaction, session_id, fence, steps, step).await?;
     if committed.is_some() {
         session_state::store(&mut transaction, session_id, step.state_changes).await?;
+        if has_end_reasons {
+            end_reasons::store(&mut transaction, session_id, step).await?;
+        }
         for sub_agent in step.sub_agents {
             sub_agents::insert(&mut transaction, (session_id, fence.run_id), sub_agent).await?;
         }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::call_end::RunEnd;
 
 #[tokio::test]
 async fn two_claimers_never_get_the_same_run() {
@@ -59,9 +60,8 @@ async fn a_renewed_lease_is_kept_and_a_released_one_is_taken_over_at_once() {
     assert!(claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().runs.is_empty());
     let nothing = renew(&mut conn, owner, &[RunId::new()]).await.unwrap();
     assert_eq!(nothing, [], "a run that no worker drives expires");
-    runs::request_cancel(&mut conn, TenantId::DEFAULT, bed.session, run.fence.run_id)
-        .await
-        .unwrap();
+    let (tenant, run_id) = (TenantId::DEFAULT, run.fence.run_id);
+    runs::request_cancel(&mut conn, tenant, bed.session, run_id, RunEnd::Client).await.unwrap();
     let renewed = Renewed { run_id, is_cancelled: true };
     assert_eq!(renew(&mut conn, owner, &[run_id]).await.unwrap(), [renewed]);
     release(&mut conn, run.fence, false).await.unwrap();

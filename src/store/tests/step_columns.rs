@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::domain::call_end::EndReason;
 use crate::domain::prefix::PrefixHashes;
 use crate::domain::request::{RequestForm, RequestRecord};
 use crate::domain::source::Source;
@@ -157,6 +158,7 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
             result: "the change's result".into(),
         }),
         error_type: Some(ToolErrorType::ReadRequired),
+        end_reason: Some(EndReason::ResultExpired),
         wait: Some(NewWait {
             awaits: Awaits::Approval,
             within: Duration::from_secs(90),
@@ -174,7 +176,7 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
                 convert_from(hash_after, 'UTF8') AS after, change_path, change_result, error_type,
                 awaits, answer_by - started_at AS time_limit, wait_reason, diff,
                 convert_from(input_hash, 'UTF8') AS input, sandbox, sources::text AS sources,
-                child_run_id, finished_at IS NOT NULL AS has_finished
+                child_run_id, end_reason, finished_at IS NOT NULL AS has_finished
          FROM tool_calls";
     let expected = json!({ "state": "failed", "result": "the \"result\"\n", "executions": 1,
         "before": "before", "after": "after", "change_path": "a/path",
@@ -183,7 +185,8 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
         "time_limit": "00:01:30", "wait_reason": "the reason", "diff": "the diff",
         "input": "input", "sandbox": "bubblewrap",
         "sources": r#"[{"title":"nul \u0000, kept","url":"https://a"}]"#,
-        "child_run_id": sub_agent_run.as_uuid(), "has_finished": true });
+        "child_run_id": sub_agent_run.as_uuid(), "end_reason": EndReason::ResultExpired.as_str(),
+        "has_finished": true });
     assert_eq!(bed.row(stored).await, expected);
 }
 

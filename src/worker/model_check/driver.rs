@@ -6,11 +6,12 @@ use super::rules::Rules;
 use super::state::{CALLS, Driver, EFFECT, HistoryEntry, Ledger, Next, State, WRITE};
 use super::store::Step;
 use crate::agent;
+use crate::domain::call_end::RunEnd;
 use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
 use crate::store::claim::MAX_TAKEOVERS;
 use crate::worker::tool_round::ledger::{AfterCrash, after_crash};
-use crate::worker::tool_round::plan::ToolRound;
+use crate::worker::tool_round::plan::{Closing, ToolRound};
 
 /// A driver, and the state that it changes.
 pub(super) struct Work<'a> {
@@ -205,7 +206,8 @@ impl Work<'_> {
             let ledger = self.state.tables.ledger;
             let calls = calls();
             let mut round = ToolRound::new(&calls, rows(Some(ledger)));
-            round.close();
+            let end = if status == RunStatus::Failed { RunEnd::Failure } else { RunEnd::Client };
+            round.close(Closing { end, is_driven: true });
             for (position, result) in round.into_results().results.iter().enumerate() {
                 self.driver.results[position] = Some(result.state);
             }

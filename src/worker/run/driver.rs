@@ -300,7 +300,7 @@ impl Driver<'_> {
     ) -> Result<(), StopCause> {
         // The state in memory may differ from the stored one where the run was stopped.
         resume(&mut self.state, true).await?;
-        let round = self.tools.close_calls(&mut self.state).await?;
+        let round = self.tools.close_calls(&mut self.state, status).await?;
         let mut events = round.events;
         let request = self.model.record_failure(error.as_ref());
         let duration_ms = request.as_ref().map_or(0, |request| request.duration_ms);

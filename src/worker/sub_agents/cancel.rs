@@ -2,6 +2,7 @@
 
 use sqlx::Connection as _;
 
+use crate::domain::call_end::EndReason;
 use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
 use crate::store::runs::Cancellation;
@@ -20,6 +21,7 @@ pub(in crate::worker) async fn cancel_sub_agent(
     run: &RunContext<'_>,
     round: &mut ToolRound<'_>,
     position: usize,
+    reason: EndReason,
 ) -> Result<(), StopCause> {
     let Some(Some(row)) = round.open(position) else { return Ok(()) };
     let Some(run_id) = row.sub_agent_run.filter(|_| row.state == CallState::Started) else {
@@ -37,7 +39,7 @@ pub(in crate::worker) async fn cancel_sub_agent(
     if let Some(stopped) = run.retry(cancel).await? {
         announce(run.services, stopped);
     }
-    round.end(position, CallState::Interrupted, STOPPED);
+    round.interrupt(position, reason, STOPPED);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use super::relay::Relay;
 use super::start::SubAgentStart;
 use crate::domain::ids::RunId;
 use crate::domain::sub_agent::{SubAgent, Task};
-use crate::domain::tool::{CallState, INTERRUPTED, ToolCall};
+use crate::domain::tool::{CallState, ToolCall};
 use crate::tools::CallOutcome;
 use crate::worker::run::stop_cause::StopCause;
 use crate::worker::tool_round::ledger::{ended_call, record_results};
@@ -54,7 +54,7 @@ impl SubAgents<'_, '_> {
                     }
                 }
                 Some((CallState::Started, None)) => {
-                    round.end(position, CallState::Interrupted, INTERRUPTED);
+                    round.worker_stopped(position);
                 }
                 Some(_) | None => match self.task(call).await {
                     Ok((task, agent)) => starts.push(SubAgentStart { call, position, task, agent }),

@@ -18,7 +18,7 @@ use super::sampling::Sampling;
 use super::spans::{CallSpans, end_call};
 use super::suspend::suspend;
 use crate::domain::event::NewEvent;
-use crate::domain::tool::{CallState, INTERRUPTED, ToolCall, ToolClass};
+use crate::domain::tool::{PARALLEL_CALLS, ToolCall, ToolClass};
 use crate::faults::{self, Point};
 use crate::store::tool_calls::LedgerRow;
 use crate::tools::read_state::ReadState;
@@ -30,9 +30,6 @@ use crate::worker::run::context::RunContext;
 use crate::worker::run::state::RunState;
 use crate::worker::run::stop_cause::StopCause;
 use crate::worker::sub_agents::SubAgents;
-
-/// Maximum number of calls without effects of one round that are executed at once.
-const PARALLEL: usize = 8;
 
 /// Executes the tool calls of a run.
 #[derive(Debug)]
@@ -163,7 +160,8 @@ impl<'a> ToolRunner<'a> {
             .collect();
         let running = stream::iter(open);
         // Calls that end together are recorded together, the last ones with the message.
-        let mut ended = Box::pin(running.buffer_unordered(PARALLEL).ready_chunks(PARALLEL));
+        let mut ended =
+            Box::pin(running.buffer_unordered(PARALLEL_CALLS).ready_chunks(PARALLEL_CALLS));
         while let Some(ended) = self.sampling.serve_during(state, model, ended.next()).await? {
             if !round.unstored.records.is_empty() {
                 record_results(&mut state.writer, round).await?;
@@ -194,7 +192,7 @@ impl<'a> ToolRunner<'a> {
                 return Ok(());
             }
             AfterCrash::Unknown => {
-                round.end(position, CallState::Interrupted, INTERRUPTED);
+                round.worker_stopped(position);
                 return Ok(());
             }
         }
@@ -275,7 +273,7 @@ impl<'a> ToolRunner<'a> {
         let ended = self.run_single(state, model, single).await;
         if let Err(StopCause::ShuttingDown) = ended {
             // No later attempt can know more about this call.
-            round.end(position, CallState::Interrupted, INTERRUPTED);
+            round.worker_stopped(position);
             record_results(&mut state.writer, round).await?;
         }
         let ended = ended?;

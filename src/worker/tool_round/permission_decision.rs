@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use crate::domain::call_end::EndReason;
 use crate::domain::permission::{Awaits, Decision};
 use crate::domain::tool::{CallState, ToolCall};
 use crate::domain::tool_error::ToolErrorType;
@@ -26,19 +27,20 @@ pub(super) enum GateDecision {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) state: CallState,
+    pub(super) reason: EndReason,
     pub(super) text: String,
     pub(super) error_type: Option<ToolErrorType>,
 }
 
 impl Refusal {
     /// The answer to a denied call.
-    pub(super) fn denied(text: impl Into<String>) -> Self {
-        Self { state: CallState::Denied, text: text.into(), error_type: None }
+    pub(super) fn denied(reason: EndReason, text: impl Into<String>) -> Self {
+        Self { state: CallState::Denied, reason, text: text.into(), error_type: None }
     }
 }
 
 /// The answer to a call that an approver denied.
-const DENIED: &str = "This call was denied, and did not run.";
+const DENIED: &str = "The approver denied this call, and it did not run.";
 /// The answer to a call without a decision at its deadline.
 const UNDECIDED: &str =
     "The approval of this call was not decided before its deadline, so the call did not run.";
@@ -59,21 +61,24 @@ pub(super) fn decide(call: &ToolCall, row: Option<&LedgerRow>, default: Decision
         (awaits, None) if !wait.is_overdue => GateDecision::Wait(awaits, None),
         (Awaits::Client, _) => GateDecision::End(Refusal {
             state: CallState::Failed,
+            reason: EndReason::ResultExpired,
             text: UNANSWERED.to_owned(),
             error_type: Some(ToolErrorType::Timeout),
         }),
         (Awaits::Approval, Some(Decision::Allow)) if !is_approved_input(call, wait) => {
-            GateDecision::End(Refusal::denied(NOT_APPROVED))
+            GateDecision::End(Refusal::denied(EndReason::InputNotApproved, NOT_APPROVED))
         }
         (Awaits::Approval, Some(Decision::Allow)) => GateDecision::Run,
         (Awaits::Approval, Some(Decision::Deny)) => {
             let reason = wait.message.as_deref().unwrap_or_default();
             let text = format!("{DENIED} {reason}");
-            GateDecision::End(Refusal::denied(text.trim_end()))
+            GateDecision::End(Refusal::denied(EndReason::DeniedByApprover, text.trim_end()))
         }
         (Awaits::Approval, None) => match default {
             Decision::Allow => GateDecision::Run,
-            Decision::Deny => GateDecision::End(Refusal::denied(UNDECIDED)),
+            Decision::Deny => {
+                GateDecision::End(Refusal::denied(EndReason::ApprovalExpired, UNDECIDED))
+            }
         },
     }
 }
@@ -153,8 +158,8 @@ mod tests {
         decide(&call("{}"), Some(&row(Some(wait))), Decision::Deny)
     }
 
-    fn denied(text: &str) -> GateDecision {
-        GateDecision::End(Refusal::denied(text))
+    fn denied(reason: EndReason, text: &str) -> GateDecision {
+        GateDecision::End(Refusal::denied(reason, text))
     }
 
     #[test]
@@ -175,13 +180,14 @@ mod tests {
             assert_eq!(decide_on(wait(awaits, None)), GateDecision::Wait(awaits, None));
         }
         let overdue = Wait { is_overdue: true, ..wait(Awaits::Approval, None) };
-        assert_eq!(decide_on(overdue.clone()), denied(UNDECIDED));
+        assert_eq!(decide_on(overdue.clone()), denied(EndReason::ApprovalExpired, UNDECIDED));
         let row = row(Some(overdue));
         assert_eq!(decide(&call("{}"), Some(&row), Decision::Allow), GateDecision::Run);
         let unanswered = Wait { is_overdue: true, ..wait(Awaits::Client, None) };
         let timeout = Some(ToolErrorType::Timeout);
         let (state, text) = (CallState::Failed, UNANSWERED.to_owned());
-        let expected = GateDecision::End(Refusal { state, text, error_type: timeout });
+        let reason = EndReason::ResultExpired;
+        let expected = GateDecision::End(Refusal { state, reason, text, error_type: timeout });
         assert_eq!(decide_on(unanswered), expected);
     }
 
@@ -189,7 +195,7 @@ mod tests {
     fn a_decision_in_time_holds_after_the_deadline() {
         let late = |decision| Wait { is_overdue: true, ..wait(Awaits::Approval, Some(decision)) };
         assert_eq!(decide_on(late(Decision::Allow)), GateDecision::Run);
-        assert_eq!(decide_on(late(Decision::Deny)), denied(DENIED));
+        assert_eq!(decide_on(late(Decision::Deny)), denied(EndReason::DeniedByApprover, DENIED));
     }
 
     #[test]
@@ -200,7 +206,10 @@ mod tests {
         };
         assert_eq!(
             decide_on(denial),
-            denied("This call was denied, and did not run. Not on a Friday.")
+            denied(
+                EndReason::DeniedByApprover,
+                "The approver denied this call, and it did not run. Not on a Friday."
+            )
         );
     }
 
@@ -208,7 +217,7 @@ mod tests {
     fn only_the_input_that_was_approved_is_run() {
         let row = row(Some(wait(Awaits::Approval, Some(Decision::Allow))));
         let other = decide(&call(r#"{"a":1}"#), Some(&row), Decision::Deny);
-        assert_eq!(other, denied(NOT_APPROVED));
+        assert_eq!(other, denied(EndReason::InputNotApproved, NOT_APPROVED));
     }
 
     #[test]

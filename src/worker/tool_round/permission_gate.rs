@@ -6,6 +6,7 @@ use futures::future::join_all;
 
 use super::permission_decision::{GateDecision, Refusal, decide, is_approved_by_person};
 use super::plan::ToolRound;
+use crate::domain::call_end::EndReason;
 use crate::domain::permission::{Awaits, Permission, PermissionMode};
 use crate::domain::tool::{CallResult, CallState, ToolCall};
 use crate::store::tool_calls::LedgerRow;
@@ -107,7 +108,7 @@ impl<'a> PermissionGate<'a> {
     ) -> Result<GateDecision, StopCause> {
         let PolicyDecision { permission, reason, .. } = self.decision(writer, context, call)?;
         Ok(match permission {
-            Permission::Deny => GateDecision::End(Refusal::denied(denial(reason))),
+            Permission::Deny => GateDecision::End(by_policy(reason)),
             Permission::Allow | Permission::Ask => GateDecision::Run,
         })
     }
@@ -124,7 +125,7 @@ impl<'a> PermissionGate<'a> {
         if self.is_client_tool(call) {
             // The client decides by executing the call; it never receives calls that a rule denies.
             return Ok(if permission == Permission::Deny && !is_by_mode {
-                GateDecision::End(Refusal::denied(denial(reason)))
+                GateDecision::End(by_policy(reason))
             } else {
                 GateDecision::Wait(Awaits::Client, None)
             });
@@ -135,7 +136,7 @@ impl<'a> PermissionGate<'a> {
                 GateDecision::Evaluate
             }
             Permission::Ask => GateDecision::Wait(Awaits::Approval, reason),
-            Permission::Deny => GateDecision::End(Refusal::denied(denial(reason))),
+            Permission::Deny => GateDecision::End(by_policy(reason)),
         })
     }
 
@@ -162,7 +163,7 @@ impl<'a> PermissionGate<'a> {
                     round.hold(position, Awaits::Approval, reason);
                 }
                 Ok(PolicyDecision { permission: Permission::Deny, reason, .. }) => {
-                    self.refuse(round, position, Refusal::denied(denial(reason)));
+                    self.refuse(round, position, by_policy(reason));
                 }
                 Err(error) => {
                     let answer = refusal(&error);
@@ -179,11 +180,11 @@ impl<'a> PermissionGate<'a> {
     /// Answers a call that does not run, in the error format of its tool.
     fn refuse(&self, round: &mut ToolRound<'_>, position: usize, refusal: Refusal) {
         let Some(call) = round.calls.get(position) else { return };
-        let Refusal { state, text, error_type } = refusal;
+        let Refusal { state, reason, text, error_type } = refusal;
         let text = self.run.services.tools.error_text(&call.name, &text);
         let result =
             CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };
-        round.end_with(position, result);
+        round.refuse(position, reason, result);
     }
 
     fn decision(
@@ -253,6 +254,7 @@ impl<'a> PermissionGate<'a> {
     }
 }
 
-fn denial(reason: Option<String>) -> String {
-    reason.unwrap_or_else(|| "The permission policy does not allow this call.".to_owned())
+fn by_policy(reason: Option<String>) -> Refusal {
+    let denial = || "The permission policy does not allow this call.".to_owned();
+    Refusal::denied(EndReason::DeniedByPolicy, reason.unwrap_or_else(denial))
 }

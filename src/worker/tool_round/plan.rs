@@ -1,12 +1,13 @@
 //! The calls of one reply: their ledger rows, their results, and the calls that must wait.
 
 use super::permission_decision::edited_note;
+use crate::domain::call_end::{EndReason, INTERRUPTED, RunEnd};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::Content;
 use crate::domain::permission::Awaits;
 use crate::domain::source::Source;
 use crate::domain::state_change::StateChange;
-use crate::domain::tool::{CANCELLED, CallResult, CallState, INTERRUPTED, ToolCall};
+use crate::domain::tool::{CallResult, CallState, ToolCall};
 use crate::domain::tool_error::Handling;
 use crate::store::step::CallRecord;
 use crate::store::tool_calls::LedgerRow;
@@ -27,6 +28,8 @@ pub(in crate::worker) struct EndedCall {
     /// The index of the call in the round.
     pub(in crate::worker) position: usize,
     pub(in crate::worker) result: CallResult,
+    /// The reason for the end, if it is not the tool's.
+    pub(in crate::worker) reason: Option<EndReason>,
     /// The end counts as an execution of the tool.
     pub(in crate::worker) is_execution: bool,
     pub(in crate::worker) duration_ms: i64,
@@ -43,6 +46,7 @@ impl EndedCall {
         Self {
             position,
             result,
+            reason: None,
             is_execution: false,
             duration_ms: 0,
             state_changes: Vec::new(),
@@ -65,6 +69,15 @@ pub(in crate::worker) struct Hold {
 pub(in crate::worker) struct HeldCall<'a> {
     pub(in crate::worker) call: &'a ToolCall,
     pub(in crate::worker) hold: Hold,
+}
+
+/// The end of a run before its calls are answered.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::worker) struct Closing {
+    /// The cause.
+    pub(in crate::worker) end: RunEnd,
+    /// True if this worker executed the started calls. Otherwise the worker that did has stopped.
+    pub(in crate::worker) is_driven: bool,
 }
 
 /// The calls of one reply and their states.
@@ -159,16 +172,34 @@ impl<'a> ToolRound<'a> {
         self.insert(EndedCall::not_executed(position, result));
     }
 
-    /// Ends a call that is not executed.
-    pub(in crate::worker) fn end(
+    /// Ends a call that has no outcome: its worker stopped, or its run ends first.
+    pub(in crate::worker) fn interrupt(
         &mut self,
         position: usize,
-        state: CallState,
+        reason: EndReason,
         text: impl Into<String>,
     ) {
         if let Some(call) = self.calls.get(position) {
-            self.end_with(position, CallResult::of_text(&call.tool_use_id, state, text));
+            let result = CallResult::of_text(&call.tool_use_id, CallState::Interrupted, text);
+            let ended = EndedCall::not_executed(position, result);
+            self.insert(EndedCall { reason: Some(reason), ..ended });
         }
+    }
+
+    /// Ends a call during which a worker stopped.
+    pub(in crate::worker) fn worker_stopped(&mut self, position: usize) {
+        self.interrupt(position, EndReason::WorkerStopped, INTERRUPTED);
+    }
+
+    /// Ends a call that may not run, or whose answer came too late.
+    pub(in crate::worker) fn refuse(
+        &mut self,
+        position: usize,
+        reason: EndReason,
+        result: CallResult,
+    ) {
+        let ended = EndedCall::not_executed(position, result);
+        self.insert(EndedCall { reason: Some(reason), ..ended });
     }
 
     /// Ends a call whose change of a file an earlier attempt made: with the result that was recorded
@@ -203,6 +234,7 @@ impl<'a> ToolRound<'a> {
             error_type: result.error_type,
             sandbox: ended.sandbox,
             sources: ended.sources,
+            end_reason: ended.reason,
             ..CallRecord::new(&result.tool_use_id, result.state)
         });
         if let Ok(content) = Content::text(&result.text) {
@@ -221,14 +253,19 @@ impl<'a> ToolRound<'a> {
     }
 
     /// Ends all open calls, because the run ends first.
-    pub(in crate::worker) fn close(&mut self) {
+    pub(in crate::worker) fn close(&mut self, closing: Closing) {
+        let Closing { end, is_driven } = closing;
         for position in 0..self.calls.len() {
             match self.open(position) {
                 None => {}
                 Some(row) if row.is_some_and(|row| row.state == CallState::Started) => {
-                    self.end(position, CallState::Interrupted, INTERRUPTED);
+                    if is_driven {
+                        self.interrupt(position, end.reason(), end.while_running());
+                    } else {
+                        self.worker_stopped(position);
+                    }
                 }
-                Some(_) => self.end(position, CallState::Denied, CANCELLED),
+                Some(_) => self.interrupt(position, end.reason(), end.before_running()),
             }
         }
     }

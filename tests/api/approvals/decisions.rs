@@ -96,7 +96,7 @@ async fn the_reason_of_a_denial_is_sent_to_the_model() {
     let run = session.ask("Ring").await;
     session.deny("toolu_1", "Not at night. \u{1f319}").await;
     let run = session.settled(&run).await;
-    let expected = "It said: Error: This call was denied, and did not run. Not at night. \u{1f319}";
+    let expected = "It said: Error: The approver denied this call, and it did not run. Not at night. \u{1f319}";
     assert_eq!((run["output_text"].as_str(), rings(&app)), (Some(expected), 0));
     let confirmed = session.events().await;
     let confirmed = confirmed.iter().find(|event| event["type"] == "user.tool_confirmation");

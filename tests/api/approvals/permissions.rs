@@ -165,7 +165,7 @@ async fn the_reason_of_a_rejected_plan_is_sent_to_the_model_and_plan_mode_stays_
     let run = session.ask("Plan it").await;
     session.deny("toolu_plan", "Step one is wrong.").await;
     let output = session.settled(&run).await["output_text"].take();
-    let expected = "<tool_use_error>This call was denied, and did not run. Step one is \
+    let expected = "<tool_use_error>The approver denied this call, and it did not run. Step one is \
         wrong.</tool_use_error>";
     assert_eq!((output, mode(&session).await), (json!(expected), json!("plan")));
 }

@@ -263,7 +263,7 @@ async fn a_denied_call_is_reported_to_the_model() {
     assert_eq!(run["status"], "requires_action");
     session.deny("call_1", "Not at night.").await;
     let run = session.settled(&run).await;
-    let answer = "It said: Error: This call was denied, and did not run. Not at night.";
+    let answer = "It said: Error: The approver denied this call, and it did not run. Not at night.";
     assert_eq!(run["output_text"], answer);
 }
 

@@ -179,7 +179,7 @@ async fn a_run_whose_tools_run_names_the_open_calls() {
 
     let run = post_until(&session, "pure", "agent.tool_use").await;
     let (explanation, _) = explain(&session, &run).await;
-    assert_eq!(explanation["calls"][0]["state"], "planned");
+    assert_eq!(explanation["calls"][0]["state"], "started");
     assert_eq!(explanation["waits_for"], "tool");
     settle(&session, &run).await;
 }

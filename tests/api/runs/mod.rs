@@ -2,6 +2,7 @@
 
 mod budgets;
 mod busy_session;
+mod call_ends;
 mod cancelling;
 mod cancelling_while_waiting;
 mod explain;
