@@ -1,12 +1,11 @@
 //! Forks: sessions that continue from a message of another session.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::value::to_raw_value;
 
 use super::call_end::{FORKED_BEFORE_RUNNING, FORKED_WHILE_RUNNING};
 use super::ids::SessionId;
-use super::message::{BadContent, Content};
-use super::tool::CallState;
+use super::tool::{CallResult, CallState};
 
 /// The point at which a fork leaves its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -28,43 +27,37 @@ pub enum MessageName {
     Id(String),
 }
 
-/// A call that the fork copied from its source without a result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenCall {
-    /// The model's id of the call.
-    pub tool_use_id: String,
-    /// The state of the call in the source.
-    pub state: CallState,
+/// The state of a source when its files were copied, at the latest. Later messages and results may
+/// refer to files that the copy does not have.
+#[derive(Debug, Clone, Copy)]
+pub struct CopyPoint {
+    /// The number of the last message.
+    pub last: i32,
+    /// The time, by the clock of the database.
+    pub at: Timestamp,
 }
 
-/// Builds the message that answers such calls, in their order; without it the model would refuse
-/// the history.
-///
-/// The results in the source after the fork point are not part of the fork. The model is therefore
-/// informed that each call may have run, except calls that certainly did not start.
-pub fn closing(calls: &[OpenCall]) -> Result<Content, BadContent> {
-    #[derive(Serialize)]
-    struct ToolResult<'a> {
-        r#type: &'static str,
-        tool_use_id: &'a str,
-        content: &'static str,
-        is_error: bool,
+/// The result with which a fork answers a call of its last inherited message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClosingResult {
+    /// The result: the call's own, or a generated one.
+    pub result: CallResult,
+    /// The duration of the call in milliseconds; 0 if it is unknown, or if the call did not run.
+    pub duration_ms: i64,
+}
+
+impl ClosingResult {
+    /// The result of a call whose own result is not known to the fork.
+    pub fn unknown(tool_use_id: &str, state: CallState) -> Self {
+        let text = match state {
+            CallState::Planned | CallState::Denied => FORKED_BEFORE_RUNNING,
+            CallState::Started | CallState::Done | CallState::Failed | CallState::Interrupted => {
+                FORKED_WHILE_RUNNING
+            }
+        };
+        let result = CallResult::of_text(tool_use_id, CallState::Interrupted, text);
+        Self { result, duration_ms: 0 }
     }
-    let blocks = calls
-        .iter()
-        .map(|call| {
-            let content = match call.state {
-                CallState::Planned | CallState::Denied => FORKED_BEFORE_RUNNING,
-                CallState::Started
-                | CallState::Done
-                | CallState::Failed
-                | CallState::Interrupted => FORKED_WHILE_RUNNING,
-            };
-            let (r#type, tool_use_id) = ("tool_result", call.tool_use_id.as_str());
-            to_raw_value(&ToolResult { r#type, tool_use_id, content, is_error: true })
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    Content::from_blocks(blocks.iter().map(AsRef::as_ref))
 }
 
 #[cfg(test)]
@@ -73,12 +66,11 @@ mod tests {
 
     #[test]
     fn only_a_call_that_did_not_start_is_reported_as_cancelled() {
-        let call = |tool_use_id: &str, state| OpenCall { tool_use_id: tool_use_id.into(), state };
-        let content = closing(&[call("b", CallState::Done), call("a", CallState::Planned)]);
-        let expected = format!(
-            r#"[{{"type":"tool_result","tool_use_id":"b","content":"{FORKED_WHILE_RUNNING}","is_error":true}},{{"type":"tool_result","tool_use_id":"a","content":"{FORKED_BEFORE_RUNNING}","is_error":true}}]"#
-        );
-        assert_eq!(content.unwrap().as_str(), expected);
+        let text = |state| ClosingResult::unknown("a", state).result.text;
+        assert_eq!(text(CallState::Planned), FORKED_BEFORE_RUNNING);
+        // It ended after the files were copied.
+        assert_eq!(text(CallState::Done), FORKED_WHILE_RUNNING);
+        assert_eq!(text(CallState::Started), FORKED_WHILE_RUNNING);
     }
 
     #[test]

@@ -59,6 +59,16 @@ WHERE m.seq IS DISTINCT FROM s.forked_at + 1 OR m.role <> 'user'
    OR m.run_id IS DISTINCT FROM (SELECT h.run_id FROM history h
                                  WHERE h.session_id = s.id AND h.seq = s.forked_at)
 UNION ALL
+SELECT 'every result with which a fork begins has one event', m.session_id || ':' || (b ->> 'tool_use_id')
+FROM sessions s
+JOIN messages m ON m.session_id = s.id AND m.seq = s.forked_at + 1
+JOIN runs r ON r.id = m.run_id AND r.session_id <> s.id
+CROSS JOIN LATERAL json_array_elements(m.content) b
+WHERE (SELECT count(*) FROM events e
+       WHERE e.session_id = s.id AND e.run_id IS NULL AND e.type = 'agent.tool_result'
+         AND e.body ->> 'tool_use_id' = b ->> 'tool_use_id'
+         AND (e.body ->> 'is_error')::boolean = coalesce((b ->> 'is_error')::boolean, false)) <> 1
+UNION ALL
 SELECT 'the attempts of a run never decrease', session_id || ':' || seq
 FROM (SELECT m.session_id, m.seq, m.attempt, r.attempt AS newest,
              max(m.attempt) OVER (PARTITION BY m.session_id, m.run_id ORDER BY m.seq) AS highest

@@ -1,17 +1,35 @@
 //! Forks: sessions whose history begins with messages of other sessions.
 
+mod closing_results;
 mod insert;
 
+use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{StoreError, unreadable};
-use crate::domain::fork::{MessageName, OpenCall};
+use super::StoreError;
+use crate::domain::fork::{CopyPoint, MessageName};
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::message::{Content, View};
-use crate::domain::tool::CallState;
 
+pub use closing_results::closing_results;
 pub use insert::{NewFork, insert};
+
+/// Returns the present state of a session whose files are to be copied.
+pub async fn copy_point(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    id: SessionId,
+) -> Result<Option<CopyPoint>, StoreError> {
+    let row = sqlx::query!(
+        r#"SELECT last_message_seq, now() AS "now!: Timestamp" FROM sessions
+           WHERE id = $1 AND tenant_id = $2"#,
+        id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| CopyPoint { last: row.last_message_seq, at: row.now.to_jiff() }))
+}
 
 /// Returns the number of the last message of a session that is to be forked. Until the end of the
 /// caller's transaction the session and those that it inherits from cannot be deleted.
@@ -67,49 +85,6 @@ pub async fn find_message(
     .fetch_optional(conn)
     .await?;
     Ok(found)
-}
-
-/// Lists the calls of a message, in its order, with their states. The list is empty if the message
-/// has no calls.
-pub async fn open_calls(
-    conn: &mut PgConnection,
-    session_id: SessionId,
-    seq: i32,
-) -> Result<Vec<OpenCall>, StoreError> {
-    let row = sqlx::query!(
-        r#"SELECT stored_in AS "stored_in!", content::text AS "content!" FROM history
-           WHERE session_id = $1 AND seq = $2 AND role = 'assistant'"#,
-        session_id.as_uuid(),
-        seq,
-    )
-    .fetch_optional(&mut *conn)
-    .await?;
-    let Some(row) = row else { return Ok(Vec::new()) };
-    let ledger = sqlx::query!(
-        "SELECT tool_use_id, state FROM tool_calls WHERE session_id = $1 AND message_seq = $2",
-        row.stored_in,
-        seq,
-    )
-    .fetch_all(conn)
-    .await?;
-    let content = Content::parse(row.content).map_err(unreadable("messages", "content"))?;
-    let blocks = content.blocks().map_err(unreadable("messages", "content"))?;
-    let ids = blocks.iter().filter_map(|block| match &block.view {
-        View::ToolUse(call) => Some(call.id.clone().into_owned()),
-        View::Text(_)
-        | View::Thinking(_)
-        | View::RedactedThinking
-        | View::ToolResult { .. }
-        | View::ServerToolUse { .. }
-        | View::Other { .. } => None,
-    });
-    let open = ids.map(|tool_use_id| {
-        let state = ledger.iter().find(|row| row.tool_use_id == tool_use_id);
-        let state = state.and_then(|row| CallState::parse(&row.state));
-        // A call without a ledger row may have run.
-        OpenCall { tool_use_id, state: state.unwrap_or(CallState::Interrupted) }
-    });
-    Ok(open.collect())
 }
 
 /// Finds the fork that was created with a key, and the hash of the request that created it.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::body::Body;
 use super::facts::{CallFacts, EventFacts, Facts, MessageFacts, RunFacts};
-use super::parts::Output;
+use super::parts::{CallResult, Output};
 use super::report::Report;
 use crate::domain::ids::RunId;
 use crate::domain::run_status::RunStatus;
@@ -40,6 +40,7 @@ pub(super) fn check(facts: &Facts, report: &mut Report) {
         final_event(run, &events, report);
     }
     results(facts, report);
+    closing_results(facts, report);
 }
 
 /// Groups the events by run, and reports those without one and those that are unreadable.
@@ -166,6 +167,38 @@ fn final_event(run: &RunFacts, events: &RunEvents<'_>, report: &mut Report) {
     report.add(Invariant::OneFinalEvent, place, detail);
 }
 
+/// The results with which a fork begins: each is reported once. Forks of earlier versions report none
+/// of them.
+fn closing_results(facts: &Facts, report: &mut Report) {
+    let mut pairs = facts.messages.iter().zip(facts.messages.iter().skip(1));
+    let closing = pairs.find(|(before, message)| message.closes(Some(before)));
+    let mut open: HashMap<&str, &CallResult> = HashMap::new();
+    if let Some((_, message)) = closing {
+        open.extend(message.parts.results.iter().map(|result| (result.id.as_str(), result)));
+    }
+    let mut is_reported = false;
+    for event in facts.events.iter().filter(|event| event.run_id.is_none()) {
+        let Body::ToolResult { tool_use_id, hash, is_error } = &event.body else { continue };
+        is_reported = true;
+        let detail = match open.remove(tool_use_id.as_str()) {
+            Some(result) if result.is_error == *is_error && result.text.is_reported_as(hash) => {
+                continue;
+            }
+            Some(_) => "differs from the result with which the fork begins",
+            None => "reports a result with which the fork does not begin",
+        };
+        let detail = format!("event {} of call {tool_use_id} {detail}", event.seq);
+        let place = report.session().event(event.seq).call(tool_use_id);
+        report.add(Invariant::EventsComplete, place, detail);
+    }
+    let mut unreported: Vec<&str> = open.into_keys().filter(|_| is_reported).collect();
+    unreported.sort_unstable();
+    for id in unreported {
+        let detail = format!("no event reports the result of call {id}");
+        report.add(Invariant::EventsComplete, report.session().call(id), detail);
+    }
+}
+
 /// The results of calls: each is reported once, as in the ledger. A repeated ID belongs to a later
 /// round.
 fn results(facts: &Facts, report: &mut Report) {
@@ -175,10 +208,10 @@ fn results(facts: &Facts, report: &mut Report) {
     }
     for event in &facts.events {
         let Body::ToolResult { tool_use_id, hash, is_error } = &event.body else { continue };
+        let Some(run_id) = event.run_id else { continue };
         let place = report.session().event(event.seq).call(tool_use_id);
-        let row = event
-            .run_id
-            .and_then(|run_id| ended.get_mut(&(run_id, tool_use_id.as_str()))?.pop_front());
+        let ended = ended.get_mut(&(run_id, tool_use_id.as_str()));
+        let row = ended.and_then(VecDeque::pop_front);
         let detail = match row {
             // Events contain only the presence of an image.
             Some(row)

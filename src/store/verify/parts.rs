@@ -91,6 +91,15 @@ impl ResultText {
         }
     }
 
+    /// Returns whether an event with a text of this hash reports the result. Events have truncated
+    /// results as a whole, and media by their names.
+    pub(super) fn is_reported_as(&self, reported: &Hash) -> bool {
+        match self {
+            Self::Whole(stored) => stored == reported,
+            Self::Truncated { .. } | Self::Other => true,
+        }
+    }
+
     /// Returns whether the model read this result, or its truncated form.
     fn is_of(&self, result: &str) -> bool {
         match self {

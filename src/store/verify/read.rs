@@ -26,7 +26,8 @@ use crate::domain::usage::Usage;
 use crate::store::StoreError;
 
 /// The types of events that belong to a session and not to one of its runs.
-const OF_SESSIONS: [&str; 2] = ["session.forked", "session.updated"];
+/// The results are those with which a fork begins.
+const OF_SESSIONS: [&str; 3] = ["session.forked", "session.updated", "agent.tool_result"];
 
 /// Records an unreadable value instead of failing.
 fn try_read<'a, T: Deserialize<'a>>(

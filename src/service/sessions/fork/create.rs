@@ -3,10 +3,11 @@
 use sqlx::{Connection as _, PgConnection};
 
 use super::super::create::CreatedSession;
+use super::closing::{closing_content, result_event};
 use super::files::{CopyFiles, ForkFiles};
 use super::request::CreateFork;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::fork::{ForkedFrom, MessageName, closing};
+use crate::domain::fork::{CopyPoint, ForkedFrom, MessageName};
 use crate::domain::ids::{MessageId, SessionId, TenantId};
 use crate::domain::session::Session;
 use crate::service::deadline::in_time;
@@ -14,8 +15,9 @@ use crate::service::error::Error;
 use crate::service::state::Service;
 use crate::store::events::append;
 use crate::store::folders::database_id;
-use crate::store::forks::{NewFork, find_earlier, find_message, insert, lock_source, open_calls};
-use crate::store::session_transfer::count_messages;
+use crate::store::forks::{
+    NewFork, closing_results, copy_point, find_earlier, find_message, insert, lock_source,
+};
 use crate::store::sessions::find;
 
 /// The session to fork, and the key of the request.
@@ -48,8 +50,8 @@ struct ForkCreation<'a> {
 struct SourceState {
     /// The session in whose workspace the source works; none if a client named the folder.
     workspace_owner: Option<SessionId>,
-    /// The number of its last message.
-    last: i32,
+    /// Its last message, and the time of the read.
+    now: CopyPoint,
     /// The fork of an earlier request with the same key.
     earlier: Option<Session>,
     /// The id of the database.
@@ -62,13 +64,13 @@ struct PreparedFork {
     files: ForkFiles,
     /// True if the fork has the files of the source, as a copy or by a shared folder.
     has_files: bool,
-    /// The number of the source's last message when the files were copied.
-    last: i32,
+    /// The state of the source when the files were copied.
+    copied: CopyPoint,
 }
 
 impl ForkCreation<'_> {
     async fn run(&self) -> Result<CreatedSession, Error> {
-        let SourceState { workspace_owner, last, earlier, database } =
+        let SourceState { workspace_owner, now, earlier, database } =
             in_time(self.read_source()).await?;
         if let Some(session) = earlier {
             return Ok(CreatedSession { session, is_repeated: true });
@@ -82,7 +84,7 @@ impl ForkCreation<'_> {
             Some(_) | None => ForkFiles::NONE,
         };
         let has_files = workspace_owner.is_none() || self.request.has_files();
-        let fork = PreparedFork { id, files, has_files, last };
+        let fork = PreparedFork { id, files, has_files, copied: now };
         in_time(async {
             if let Some(session) = self.store(fork).await? {
                 return Ok(CreatedSession { session, is_repeated: false });
@@ -107,8 +109,8 @@ impl ForkCreation<'_> {
             // A sub-agent works in the workspace of its parent.
             let owner = source.parent.map_or(session_id, |parent| parent.session_id);
             let workspace_owner = source.workspace.is_none().then_some(owner);
-            let last = count_messages(conn, tenant, session_id).await?;
-            let last = last.ok_or_else(|| self.not_found())?;
+            let now = copy_point(conn, tenant, session_id).await?;
+            let now = now.ok_or_else(|| self.not_found())?;
             let earlier = match key {
                 Some(key) => find_earlier(conn, tenant, session_id, key).await?,
                 None => None,
@@ -121,17 +123,17 @@ impl ForkCreation<'_> {
                 None => None,
             };
             let database = database_id(conn).await?;
-            Ok(SourceState { workspace_owner, last, earlier, database })
+            Ok(SourceState { workspace_owner, now, earlier, database })
         });
         read.await
     }
 
     /// Stores the fork. Returns none if a concurrent request with the same key was faster.
     async fn store(&self, fork: PreparedFork) -> Result<Option<Session>, Error> {
-        let PreparedFork { id, files, has_files, last } = fork;
+        let PreparedFork { id, files, has_files, copied } = fork;
         let stored = self.service.pool.with(self.source.tenant, async |conn| {
             let mut transaction = conn.begin().await?;
-            match self.insert(&mut transaction, id, has_files, last).await {
+            match self.insert(&mut transaction, id, has_files, copied).await {
                 Ok(Some(session)) => {
                     // The files stay even if the commit is not confirmed: it may have been carried
                     // out.
@@ -157,16 +159,15 @@ impl ForkCreation<'_> {
         conn: &mut PgConnection,
         id: SessionId,
         has_files: bool,
-        copied_at: i32,
+        copied: CopyPoint,
     ) -> Result<Option<Session>, Error> {
         let ForkSource { tenant, session_id: source, key } = self.source;
         let last = lock_source(conn, tenant, source).await?;
         // Messages that arrived during the copy may refer to files that the copy does not have.
-        let last = last.ok_or_else(|| self.not_found())?.min(copied_at);
+        let last = last.ok_or_else(|| self.not_found())?.min(copied.last);
         let at = self.fork_point(conn, last).await?;
-        let open = open_calls(conn, source, at).await?;
-        let closing = (!open.is_empty()).then(|| closing(&open)).transpose();
-        let closing = closing.map_err(Error::internal)?;
+        let results = closing_results(conn, source, at, copied).await?;
+        let closing = closing_content(&results)?;
         let message_id = MessageId::new().to_string();
         let new = NewFork {
             id,
@@ -183,9 +184,12 @@ impl ForkCreation<'_> {
             return Ok(None);
         }
         let forked_from = ForkedFrom { session_id: source, message_seq: at };
-        let event = NewEvent::new(&EventBody::Forked { forked_from });
-        // The event is not published: a new session has no subscribers.
-        append(conn, id, None, &[event]).await?;
+        let mut events = vec![NewEvent::new(&EventBody::Forked { forked_from })];
+        for result in &results {
+            events.push(result_event(result)?);
+        }
+        // The events are not published: a new session has no subscribers.
+        append(conn, id, None, &events).await?;
         let missing = || Error::Internal(format!("the fork {id} was not stored"));
         find(conn, tenant, id).await?.ok_or_else(missing).map(Some)
     }

@@ -1,5 +1,6 @@
 //! Forks: sessions that continue from a message of another session.
 
+mod closing;
 mod create;
 mod files;
 mod request;

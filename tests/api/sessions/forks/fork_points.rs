@@ -5,9 +5,7 @@ use serde_json::{Value, json};
 use super::{create_fork, fork, last_request_texts, messages, send, stored};
 use crate::support::{Session, TestApp, asked, asks, calls_as, problem, says, stops_short};
 
-const INTERRUPTED: &str = "Interrupted: the worker stopped while this call was running. \
-     It may have run in part or completely. Check the state before you repeat it.";
-const CANCELLED: &str = "Cancelled: the run was cancelled before this call was answered.";
+const CANCELLED: &str = "Cancelled: the conversation was forked before this call was answered.";
 
 /// Starts a service whose model makes two calls for the message `Work`.
 async fn start() -> TestApp {
@@ -56,8 +54,7 @@ async fn a_session_can_be_forked_at_any_message() {
         assert_eq!(now.len(), at + added + 2);
         assert_eq!(stored(&branch).await, if at == 2 { 3 } else { 2 });
         if at == 2 {
-            let answers = json!([result("toolu_a", INTERRUPTED), result("toolu_b", INTERRUPTED)]);
-            assert_eq!(now[2]["message"]["content"], answers);
+            assert_eq!(now[2]["message"]["content"], before[2]["message"]["content"]);
             assert_eq!((&now[2]["type"], &now[2]["seq"]), (&json!("user"), &json!(3)));
             assert_eq!(now[2]["run_id"], now[1]["run_id"]);
         }
@@ -168,17 +165,105 @@ async fn a_call_that_waits_for_approval_is_cancelled_in_the_fork_and_still_waits
     app.end_refused(&[]);
 }
 
+/// The results in the events of a fork that belong to none of its runs.
+async fn reported_results(branch: &Session<'_>) -> Vec<Value> {
+    let events = branch.events().await;
+    let of_session = events.into_iter().filter(|event| event["run_id"].is_null());
+    let results = of_session.filter(|event| event["type"] == "agent.tool_result").map(|event| {
+        let keys = ["tool_use_id", "content", "is_error"];
+        json!(keys.map(|key| event[key].clone()))
+    });
+    results.collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_after_the_fork_point_is_not_in_the_fork() {
+async fn a_fork_directly_after_calls_begins_with_the_results_of_its_source() {
     let app = start().await;
     let source = app.session().await;
     source.ask("Work").await;
     let branch = fork(&source, &json!({ "after": 2 })).await;
-    let texts = |items: &[Value]| items[2]["message"]["content"][0]["content"].clone();
-    assert_eq!(texts(&branch.history().await), INTERRUPTED);
-    assert_ne!(texts(&source.history().await), INTERRUPTED);
+    let results = source.history().await[2]["message"]["content"].clone();
+    assert_eq!(branch.history().await[2]["message"]["content"], results);
+    let text = |at: usize| json!([{ "type": "text", "text": results[at]["content"] }]);
+    let expected = [json!(["toolu_a", text(0), false]), json!(["toolu_b", text(1), false])];
+    assert_eq!(reported_results(&branch).await, expected);
     branch.ask("And now?").await;
+    // The fork of a fork has the same results, although its own session has no ledger of them.
+    let inner = fork(&branch, &json!({ "after": 2 })).await;
+    assert_eq!(inner.history().await[2]["message"]["content"], results);
+    assert_eq!(reported_results(&inner).await, expected);
+    for session in [&branch, &inner] {
+        assert_eq!(session.verify().await["findings"], json!([]));
+    }
     app.end_refused(&[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_of_a_waiting_run_has_the_results_of_its_completed_calls() {
+    let both = calls_as(&[
+        ("toolu_time", "get_time", json!({})),
+        ("toolu_ring", "ring", json!({ "line": "one" })),
+        ("toolu_late", "get_time", json!({})),
+    ]);
+    let script = json!({ "conversations": [
+        { "when": "Ring", "replies": [both, says("Rang.")] },
+        { "replies": [says("Well.")] },
+    ], "otherwise": "refuse" });
+    let app = TestApp::start_with(script, asks()).await;
+    let source = app.session().await;
+    let run = source.post(json!({ "content": "Ring" })).await;
+    source.waits_for(&run, &["toolu_ring"]).await;
+    let events = source.events().await;
+    let known = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
+    assert_eq!(known["tool_use_id"], "toolu_time");
+
+    let branch = fork(&source, &json!({})).await;
+    let answers = messages(&branch).await[2]["message"]["content"].clone();
+    assert_eq!(answers[0]["content"], known["content"][0]["text"], "{answers}");
+    assert_eq!(answers[0].get("is_error"), None, "{answers}");
+    assert_eq!(answers[1], result("toolu_ring", CANCELLED));
+    assert_eq!(answers[2], result("toolu_late", CANCELLED));
+    let cancelled = json!([{ "type": "text", "text": CANCELLED }]);
+    let expected = [
+        json!(["toolu_time", known["content"], false]),
+        json!(["toolu_ring", cancelled, true]),
+        json!(["toolu_late", cancelled, true]),
+    ];
+    assert_eq!(reported_results(&branch).await, expected);
+    branch.ask("Never mind").await;
+    let sent = last_request_texts(&app);
+    assert!(sent.contains(&known["content"][0]["text"].as_str().unwrap().to_owned()), "{sent:?}");
+    assert_eq!(branch.verify().await["findings"], json!([]));
+    source.allow("toolu_ring", json!({})).await;
+    assert_eq!(source.settled(&run).await["output_text"], "Rang.");
+    app.end_refused(&[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verification_compares_the_results_with_which_a_fork_begins_with_their_events() {
+    let app = start().await;
+    let source = app.session().await;
+    source.ask("Work").await;
+    let branch = fork(&source, &json!({ "after": 2 })).await;
+    for (corruption, detail) in [
+        (
+            r#"UPDATE events SET body = replace(body::text, '"is_error":false', '"is_error":true')::json
+               WHERE session_id = $1 AND body ->> 'tool_use_id' = 'toolu_b'"#,
+            "event 3 of call toolu_b differs from the result with which the fork begins",
+        ),
+        (
+            r#"UPDATE events SET body = replace(body::text, 'toolu_b', 'toolu_c')::json
+               WHERE session_id = $1 AND body ->> 'tool_use_id' = 'toolu_b'"#,
+            "event 3 of call toolu_c reports a result with which the fork does not begin",
+        ),
+    ] {
+        let pool = app.database.pool(1);
+        sqlx::query(corruption).bind(branch.uuid()).execute(&pool).await.unwrap();
+        let findings = branch.verify().await["findings"].clone();
+        assert_eq!(findings[0]["detail"], detail, "{findings}");
+    }
+    // The test has corrupted the fork.
+    app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
