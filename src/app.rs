@@ -96,6 +96,7 @@ impl Application {
                 slots: work.slots,
                 drain_for: work.drain_for,
                 metrics: Arc::clone(&metrics),
+                quotas: work.quotas,
                 node: Node::open(&config.state_dir),
             });
             new.reclaim_predecessor_leases().await;

@@ -17,6 +17,7 @@ mod migrate;
 mod openapi;
 mod output;
 mod pdf;
+mod quota;
 mod run;
 mod sandbox;
 mod serve;
@@ -78,6 +79,8 @@ enum Command {
     Verify(verify::Command),
     /// Show, set and remove budgets for model requests
     Budget(budget::Command),
+    /// Show, set and remove quotas of tenants: sessions, bytes, agents, webhooks
+    Quota(quota::Command),
     /// Create, list, revoke and rotate API keys
     Keys(keys::Command),
     /// Import, list and remove courses of the course catalog
@@ -148,6 +151,7 @@ impl Cli {
                 Command::Migrate(command) => command.run().await?,
                 Command::Verify(command) => return Ok(command.run().await),
                 Command::Budget(command) => command.run().await?,
+                Command::Quota(command) => command.run().await?,
                 Command::Keys(command) => command.run().await?,
                 Command::Catalog(command) => command.run().await?,
                 Command::Openapi(command) => command.run()?,
@@ -180,6 +184,7 @@ impl Command {
             | Self::Migrate(_)
             | Self::Verify(_)
             | Self::Budget(_)
+            | Self::Quota(_)
             | Self::Keys(_)
             | Self::Catalog(_)
             | Self::Openapi(_)

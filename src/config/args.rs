@@ -11,6 +11,7 @@ use super::forwarding::ForwardingArgs;
 use super::models::ModelArgs;
 use super::permissions::PermissionArgs;
 use super::provider::{ANTHROPIC_URL, ProviderArgs};
+use super::quotas::QuotaArgs;
 use super::tokens::TokenArgs;
 use super::tools::ToolArgs;
 use super::traces::TraceArgs;
@@ -240,6 +241,9 @@ pub struct WorkArgs {
     /// internet by https; must be the same for all processes [default: none]
     #[arg(long, env = "TWOSTEP_WEBHOOK_HOSTS", value_delimiter = ',', value_name = "HOSTS")]
     pub webhook_hosts: Option<Vec<String>>,
+    /// Quotas of tenants.
+    #[command(flatten)]
+    pub quotas: QuotaArgs,
     /// Tools.
     #[command(flatten)]
     pub tools: ToolArgs,

@@ -42,6 +42,7 @@ impl ServeArgs {
             on_busy: self.on_busy,
             max_queued: self.max_queued,
             webhook_hosts: self.work.webhook_hosts()?,
+            quotas: self.work.quotas.limits(),
         };
         let http = HttpOptions {
             needs_keys,
@@ -129,6 +130,7 @@ impl WorkArgs {
             slots: self.slots.into(),
             drain_for: Duration::from_secs(self.drain_seconds),
             webhook_hosts: self.webhook_hosts()?,
+            quotas: self.quotas.limits(),
         })
     }
 

@@ -10,6 +10,7 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::Provider;
+use crate::domain::quota::QuotaLimits;
 use crate::http::{Forwarding, Options as HttpOptions};
 use crate::model::Server;
 use crate::outbound::AllowedHosts;
@@ -110,4 +111,6 @@ pub struct Work {
     pub drain_for: Duration,
     /// Hosts that webhooks may use.
     pub webhook_hosts: AllowedHosts,
+    /// Quotas of tenants that have none of their own.
+    pub quotas: QuotaLimits,
 }

@@ -32,6 +32,7 @@ pub mod price;
 pub mod principal;
 pub mod prompt_cache;
 pub mod provider;
+pub mod quota;
 pub mod request;
 pub mod run;
 pub mod run_log;

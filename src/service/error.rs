@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::agent_error::AgentError;
 use crate::domain::ids::{RunId, SessionId, WebhookId};
+use crate::domain::quota::QuotaExceeded;
 use crate::store::StoreError;
 use crate::tools::workspace::CopyError;
 
@@ -100,6 +101,9 @@ pub enum Error {
     /// Forks share the history of the session.
     #[error("the session has forks that need its history; `?forks=delete` deletes them as well")]
     SessionHasForks(Vec<SessionId>),
+    /// A quota of the tenant does not allow the request.
+    #[error("{0}")]
+    QuotaExceeded(QuotaExceeded),
     /// The workspace is too large to be copied.
     #[error("the session's folder is too large to be copied: {0}")]
     WorkspaceTooLarge(CopyError),

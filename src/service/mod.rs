@@ -27,6 +27,7 @@ pub(crate) mod messages;
 pub(crate) mod model_requests;
 pub(crate) mod offload;
 pub(crate) mod paging;
+pub(crate) mod quotas;
 pub(crate) mod runs;
 mod server_tool;
 pub(crate) mod session_settings;

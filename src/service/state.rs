@@ -15,11 +15,13 @@ use super::session_settings::model_rules::ModelRules;
 use crate::bus::Bus;
 use crate::domain::limits::Limits;
 use crate::domain::price::Prices;
+use crate::domain::quota::QuotaLimits;
 use crate::domain::request::RequestForm;
 use crate::domain::run_options::OnBusy;
 use crate::metrics::Metrics;
 use crate::outbound::AllowedHosts;
 use crate::store::connections::{Connections, TenantConnections};
+use crate::store::quotas::Quotas;
 use crate::store::requests::RequestSources;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
@@ -66,6 +68,8 @@ pub struct Options {
     pub max_queued: u32,
     /// The hosts that webhooks may name.
     pub webhook_hosts: AllowedHosts,
+    /// The quotas of tenants that have none of their own.
+    pub quotas: QuotaLimits,
 }
 
 /// Regenerates the body of a model request.
@@ -108,6 +112,7 @@ pub struct Service {
     pub(crate) workspaces: Arc<Path>,
     pub(crate) admission: Admission,
     pub(crate) webhook_hosts: AllowedHosts,
+    pub(crate) quotas: Quotas,
     /// Work that continues after its request, and that the shutdown waits for.
     pub(crate) tasks: TaskTracker,
     pub(crate) copies: ConcurrencyLimit,
@@ -126,6 +131,7 @@ impl Service {
     pub fn new(parts: Parts) -> Self {
         let limit = |running| ConcurrencyLimit::new(running, MAX_WAITING, MAX_WAIT);
         let Parts { pool, admission_pool, bus, tools, permissions, options, .. } = parts;
+        let quotas = Quotas::new(admission_pool.clone(), options.quotas);
         Self {
             pool,
             admission_pool,
@@ -139,6 +145,7 @@ impl Service {
             workspaces: parts.workspaces,
             admission: Admission::new(options.max_queued),
             webhook_hosts: options.webhook_hosts,
+            quotas,
             tasks: TaskTracker::new(),
             copies: limit(MAX_COPIES),
             deletions: DeletionPermits::new(),

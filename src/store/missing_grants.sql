@@ -5,15 +5,18 @@ WITH needed (role, privileges, columns, tables) AS (
         ('twostep_service', '{SELECT,INSERT,UPDATE,DELETE}'::text[], '{}'::text[], '{
             tenants, sessions, runs, tool_calls, requests, seen_files, sent_changes, compactions,
             inherited, budgets, reservations, deleted_usage, api_keys, stream_tickets, webhooks,
-            webhook_deliveries, courses, lessons, chunks, agents}'::text[]),
+            webhook_deliveries, courses, lessons, chunks, agents, quotas, stored_sizes,
+            workspace_sizes}'::text[]),
         ('twostep_service', '{SELECT,INSERT}', '{}', '{messages, events, agent_versions}'),
         ('twostep_service', '{SELECT}', '{}', '{_sqlx_migrations, history}'),
         ('twostep_tenant', '{SELECT,INSERT,UPDATE,DELETE}', '{}', '{
             sessions, runs, tool_calls, requests, seen_files, sent_changes, compactions, inherited,
-            deleted_usage, stream_tickets, webhooks, webhook_deliveries, agents}'),
+            deleted_usage, stream_tickets, webhooks, webhook_deliveries, agents, stored_sizes,
+            workspace_sizes}'),
         ('twostep_tenant', '{SELECT,INSERT}', '{}', '{messages, events, agent_versions}'),
         ('twostep_tenant', '{SELECT,DELETE}', '{}', '{reservations}'),
-        ('twostep_tenant', '{SELECT}', '{}', '{tenants, budgets, history, courses, lessons, chunks}'),
+        ('twostep_tenant', '{SELECT}', '{}', '{
+            tenants, budgets, history, courses, lessons, chunks, quotas}'),
         ('twostep_tenant', '{UPDATE}', '{id}', '{tenants}'),
         ('twostep_tenant', '{UPDATE}', '{day,tokens,cost}', '{budgets}')
 ), callable (role, functions) AS (

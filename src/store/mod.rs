@@ -28,6 +28,7 @@ pub(crate) mod injected_bugs;
 pub mod media;
 pub mod messages;
 pub mod migrating;
+pub mod quotas;
 pub mod read_state;
 pub mod records;
 pub mod requests;

@@ -15,6 +15,7 @@ mod time;
 mod tool_round;
 mod transcript;
 mod workspace_gc;
+mod workspace_sizes;
 
 pub use claim::node::Node;
 pub use claim::worker::{Worker, WorkerParts};

@@ -9,6 +9,7 @@ use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::server_health::ServerHealth;
 use crate::store::connections::Connections;
+use crate::store::quotas::Quotas;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
 use crate::tools::policy::{Evaluator, OperatorPolicy};
@@ -35,4 +36,5 @@ pub(in crate::worker) struct Services {
     pub(in crate::worker) awaited: AwaitedRuns,
     pub(in crate::worker) lease: LeaseClock,
     pub(in crate::worker) transcripts: TranscriptCache,
+    pub(in crate::worker) quotas: Quotas,
 }

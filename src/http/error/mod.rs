@@ -11,6 +11,7 @@ use http::StatusCode;
 
 use crate::domain::api_key::Scope;
 use crate::domain::ids::{RunId, SessionId};
+use crate::domain::quota::QuotaExceeded;
 use crate::http::server::forwarded::public;
 use crate::service::Error;
 pub(in crate::http) use crate::service::FieldError;
@@ -121,8 +122,8 @@ impl ApiError {
     /// Whether the vendors' SDKs, which retry by themselves, should retry; none where the request may
     /// have had an effect.
     fn should_retry(&self, status: StatusCode) -> Option<bool> {
-        if status == StatusCode::CONFLICT {
-            // The same request would be in the same conflict.
+        if status == StatusCode::CONFLICT || self.quota().is_some() {
+            // The same request would be refused again.
             return Some(false);
         }
         if let Self::Service(error) = self {
@@ -137,6 +138,15 @@ impl ApiError {
                 | Self::TooManyUnknownKeys
         );
         had_no_effect.then_some(true)
+    }
+
+    /// The quota that does not allow the request.
+    const fn quota(&self) -> Option<QuotaExceeded> {
+        if let Self::Service(Error::QuotaExceeded(exceeded)) = self {
+            Some(*exceeded)
+        } else {
+            None
+        }
     }
 
     /// The wrong members of the body, and the forks that need the session.

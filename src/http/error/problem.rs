@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{ApiError, FieldError};
 use crate::domain::ids::{RunId, SessionId};
+use crate::domain::quota::QuotaExceeded;
 
 /// The header that advises SDKs whether to retry.
 const SHOULD_RETRY: &str = "x-should-retry";
@@ -40,6 +41,9 @@ pub(in crate::http) struct Problem {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     forks: Vec<SessionId>,
+    /// The quota that does not allow the request, for `quota_exceeded`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<QuotaExceeded>,
     /// The number of events of the request that were applied before the refused one.
     #[serde(skip_serializing_if = "Option::is_none")]
     applied: Option<usize>,
@@ -51,6 +55,7 @@ impl IntoResponse for ApiError {
         let detail = self.detail(code);
         let (retry_after, should_retry) = (self.retry_after(status), self.should_retry(status));
         let active_run_id = self.active_run_id();
+        let quota = self.quota();
         let (errors, forks) = self.lists();
         let problem = Problem {
             r#type: "about:blank",
@@ -63,6 +68,7 @@ impl IntoResponse for ApiError {
             active_run_id,
             errors,
             forks,
+            quota,
             applied: None,
         };
         let mut response = status.into_response();

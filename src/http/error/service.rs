@@ -48,6 +48,10 @@ pub(super) fn status_and_code(error: &Error) -> (StatusCode, &'static str) {
             (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")
         }
         Error::WorkspaceTooLarge(_) => (StatusCode::UNPROCESSABLE_ENTITY, "workspace_too_large"),
+        Error::QuotaExceeded(exceeded) if exceeded.resource.is_storage() => {
+            (StatusCode::INSUFFICIENT_STORAGE, "quota_exceeded")
+        }
+        Error::QuotaExceeded(_) => (StatusCode::TOO_MANY_REQUESTS, "quota_exceeded"),
         Error::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
         Error::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
         Error::TooManyCopies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_copies"),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::paging::{cursor, page_limit};
 use crate::domain::budget::Budget;
 use crate::domain::ids::{RunId, SessionId};
+use crate::domain::quota::QuotaUse;
 use crate::domain::usage::Spending;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
@@ -18,6 +19,7 @@ use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::http::state::Api;
 use crate::service::Error;
+use crate::service::quotas::list_quota_uses;
 use crate::service::usage::{TenantUsageQuery, session_usage, tenant_usage};
 use crate::store::usage::{Days, Group, GroupBy as By};
 
@@ -177,6 +179,8 @@ pub(in crate::http) struct TenantUsage {
     total: Spending,
     /// The grouping.
     group_by: GroupBy,
+    /// The use of each quota of the tenant at the time of the request, whatever the period is.
+    quotas: Vec<QuotaUse>,
     /// The groups, in the order of their keys.
     #[serde(flatten)]
     groups: Page<GroupUsage>,
@@ -204,6 +208,7 @@ pub(in crate::http) async fn get_usage(
     let after = after.map(|after| key(group_by, after)).transpose()?;
     let query = TenantUsageQuery { days, group_by: group_by.into(), after, limit };
     let usage = tenant_usage(&api.service, caller.tenant, &query).await?;
+    let quotas = list_quota_uses(&api.service, caller.tenant).await?;
     let groups = usage.groups.into_iter().map(GroupUsage::from).collect();
     Ok(Json(TenantUsage {
         r#type: "usage",
@@ -211,6 +216,7 @@ pub(in crate::http) async fn get_usage(
         to: days.to,
         total: usage.total,
         group_by,
+        quotas,
         groups: Page::new(groups, limit, |group: &GroupUsage| group.key.clone()),
     }))
 }

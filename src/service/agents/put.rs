@@ -9,9 +9,11 @@ use super::resolve::check_profile;
 use super::shared;
 use crate::domain::agent::AgentName;
 use crate::domain::ids::TenantId;
+use crate::domain::quota::{QuotaLimits, QuotaResource};
 use crate::service::agent_error::AgentError;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
+use crate::service::quotas::check_needs;
 use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
 use crate::store::agents::{MAX_AGENTS, MAX_VERSIONS, StoredAgent, count, find, insert, lock};
@@ -48,8 +50,9 @@ pub(crate) async fn put_agent(
     profile.check()?;
     let new = NewProfile { text: profile.text()?, description: profile.description.clone() };
     check_profile(service, profile).await?;
+    let limits = service.quotas.limits(request.tenant).await?;
     let put = in_transaction(service, request.tenant, async |conn| {
-        request.put(service, &new, conn).await
+        request.put(service, &new, &limits, conn).await
     });
     in_time(put).await
 }
@@ -59,6 +62,7 @@ impl PutAgent<'_> {
         &self,
         service: &Service,
         new: &NewProfile,
+        limits: &QuotaLimits,
         conn: &mut PgConnection,
     ) -> Result<PutOutcome, Error> {
         lock(conn, self.tenant).await?;
@@ -78,6 +82,9 @@ impl PutAgent<'_> {
             }
             Some(_) | None => {}
         }
+        let bytes = i64::try_from(new.text.get().len()).unwrap_or(i64::MAX);
+        let needs = [(QuotaResource::AgentVersions, 1), (QuotaResource::StoredBytes, bytes)];
+        check_needs(conn, self.tenant, limits, &needs).await?;
         insert(conn, self.tenant, self.name, new.description.as_deref(), &new.text).await?;
         let missing = || Error::Internal(format!("the agent {} was not stored", self.name));
         let stored = find(conn, self.tenant, self.name, None).await?.ok_or_else(missing)?;

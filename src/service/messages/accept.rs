@@ -16,6 +16,7 @@ use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
 use crate::service::content::check_model_support;
 use crate::service::error::Error;
+use crate::service::quotas::check_message;
 use crate::store::accept::{Accepted, AcceptedRun, NewRun, accept};
 use crate::store::claim::release;
 use crate::store::sessions::find;
@@ -60,6 +61,9 @@ impl MessagePost<'_> {
     async fn admit(&self, mut new: NewRun<'_>) -> Result<PostedRun, Error> {
         faults::point(Point::PostRead).await;
         let service = self.service;
+        if let Err(refusal) = check_message(service, self.tenant, new.input.len()).await {
+            return self.repeated_or(&new, refusal).await;
+        }
         let permit = service.admission.reserve(&service.admission_pool).await?;
         let reservation = service.bus.reserve();
         if permit.is_none() && reservation.is_none() {

@@ -1,15 +1,21 @@
 //! Creating a session, once for each idempotency key.
 
+use sqlx::PgConnection;
+
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
 use crate::service::agents::resolve_session;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::idempotency::IdempotencyKey;
+use crate::service::quotas::{
+    NewSession as Counted, NewSessionSize, session_limits, within_quotas,
+};
 use crate::service::session_settings::{CreateSession, NewSettings};
 use crate::service::state::Service;
+use crate::service::transaction::in_transaction;
 use crate::store::session_keys::{find_by_key, remove_expired_key};
-use crate::store::sessions::{find, insert};
+use crate::store::sessions::{NewSession, find, insert};
 
 /// The session of a create request.
 #[derive(Debug)]
@@ -57,8 +63,15 @@ impl Creation<'_> {
     /// Stores the session, or finds the one of a concurrent request with the same key.
     async fn store(&self, new: &NewSettings) -> Result<CreatedSession, Error> {
         loop {
-            if let Some(session) = self.try_store(new).await? {
-                return Ok(CreatedSession { session, is_repeated: false });
+            match self.try_store(new).await {
+                Ok(Some(session)) => return Ok(CreatedSession { session, is_repeated: false }),
+                // A concurrent request with the same key may have used the rest of the quota.
+                Err(refusal @ Error::QuotaExceeded(_)) => {
+                    let earlier = self.find_earlier().await?.ok_or(refusal)?;
+                    return Ok(CreatedSession { session: earlier, is_repeated: true });
+                }
+                Ok(None) => {}
+                Err(error) => return Err(error),
             }
             // None if that session was deleted in between: the key is free again.
             if let Some(session) = self.find_earlier().await? {
@@ -74,16 +87,31 @@ impl Creation<'_> {
         if let Some(IdempotencyKey { key, fingerprint }) = &self.key {
             row.idempotency_key = Some((key, fingerprint));
         }
-        let stored = self.service.pool.with(self.tenant, async |conn| {
-            if let Some(IdempotencyKey { key, .. }) = &self.key {
-                remove_expired_key(conn, self.tenant, key).await?;
-            }
-            if !insert(conn, &row).await? {
-                return Ok(None);
-            }
-            let missing = || Error::Internal(format!("the session {id} was not stored"));
-            find(conn, self.tenant, id).await?.ok_or_else(missing).map(Some)
+        let (service, tenant) = (self.service, self.tenant);
+        let Some(limits) = session_limits(service, tenant).await? else {
+            return service.pool.with(tenant, async |conn| self.insert(conn, &row).await).await;
+        };
+        let stored = serde_json::to_vec(&new.settings).map_err(Error::internal)?.len();
+        let size = NewSessionSize { stored, ..NewSessionSize::default() };
+        let store = async |conn: &mut PgConnection| self.insert(conn, &row).await;
+        let stored = in_transaction(service, tenant, async |conn| {
+            within_quotas(conn, tenant, Some(limits), Counted { id, size }, store).await
         });
         stored.await
+    }
+
+    async fn insert(
+        &self,
+        conn: &mut PgConnection,
+        row: &NewSession<'_>,
+    ) -> Result<Option<Session>, Error> {
+        if let Some(IdempotencyKey { key, .. }) = &self.key {
+            remove_expired_key(conn, self.tenant, key).await?;
+        }
+        if !insert(conn, row).await? {
+            return Ok(None);
+        }
+        let missing = || Error::Internal(format!("the session {} was not stored", row.id));
+        find(conn, self.tenant, row.id).await?.ok_or_else(missing).map(Some)
     }
 }

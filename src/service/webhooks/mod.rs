@@ -8,8 +8,11 @@ use std::time::Duration;
 use super::deadline::in_time;
 use super::error::Error;
 use crate::domain::ids::{TenantId, WebhookId};
+use crate::domain::quota::QuotaResource;
 use crate::domain::webhook::{Webhook, WebhookSecret};
+use crate::service::quotas::check_needs;
 use crate::service::state::Service;
+use crate::service::transaction::in_transaction;
 use crate::store::webhooks::{self as store, Changes, MAX_WEBHOOKS, NewWebhook};
 pub(crate) use deliveries::{
     DeliveryFilter, WebhookKey, list_deliveries, replay_deliveries, send_test,
@@ -41,7 +44,9 @@ pub(crate) async fn create_webhook(
         events: &events,
         secret: &secret,
     };
-    let stored = service.pool.with(tenant_id, async |conn| {
+    let limits = service.quotas.limits(tenant_id).await?;
+    let stored = in_transaction(service, tenant_id, async |conn| {
+        check_needs(conn, tenant_id, &limits, &[(QuotaResource::Webhooks, 1)]).await?;
         if !store::insert(conn, &new).await? {
             return Err(Error::TooManyWebhooks(MAX_WEBHOOKS));
         }

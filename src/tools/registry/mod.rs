@@ -96,6 +96,11 @@ impl Registry {
             && self.entry(name).is_none_or(|entry| entry.tool.runs_in_parallel())
     }
 
+    /// Returns `true` if a tool runs commands, which can write any file of the workspace.
+    pub fn runs_commands(&self, name: &str) -> bool {
+        self.entry(name).is_some_and(|entry| entry.tool.sandbox().is_some())
+    }
+
     /// Returns the URL that a call requests, if the URL could originate from the model.
     pub fn requested_url(&self, name: &str, input: &RawValue) -> Option<String> {
         self.entry(name)?.tool.requested_url(input)

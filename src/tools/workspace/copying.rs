@@ -36,11 +36,11 @@ pub enum CopyError {
 /// does not exist. Copies only regular files and folders, because a symbolic link may lead to files
 /// of other tenants.
 ///
-/// The copy is not a snapshot: concurrent changes may be included or not. After an error a partial
+/// Returns the bytes of the copied files. The copy is not a snapshot: concurrent changes may be included or not. After an error a partial
 /// copy remains.
-pub fn copy_folder(from: &Path, to: &Path) -> Result<(), CopyError> {
+pub fn copy_folder(from: &Path, to: &Path) -> Result<u64, CopyError> {
     let source = match open_in(from) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         source => source?,
     };
     Dir::create_ambient_dir_all(to, ambient_authority())?;
@@ -51,7 +51,7 @@ pub fn copy_folder(from: &Path, to: &Path) -> Result<(), CopyError> {
     }
     // A forked session keeps its files after a power failure.
     syncfs(copy.open(".")?).map_err(io::Error::from)?;
-    Ok(())
+    Ok(walk.bytes)
 }
 
 /// Opens a folder. Fails if the folder is a symbolic link.

@@ -13,6 +13,7 @@ mod protected;
 mod removal;
 mod removal_note;
 mod roots;
+mod size;
 mod stored_results;
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -38,6 +39,7 @@ pub use protected::PROTECTED;
 pub use removal::remove_folder;
 pub use removal_note::{NoteRange, RemovalNote, list_removal_notes};
 pub use roots::Roots;
+pub use size::folder_size;
 
 /// The maximum size, in bytes, of a file that is read, hashed or written.
 pub const MAX_FILE: usize = 16 * 1024 * 1024;

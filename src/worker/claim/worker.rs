@@ -17,12 +17,14 @@ use crate::bus::{Bus, HandOver};
 use crate::domain::circuit::Circuit;
 use crate::domain::ids::WorkerId;
 use crate::domain::prompt_cache::CacheTtl;
+use crate::domain::quota::QuotaLimits;
 use crate::faults::{self, Point};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::server_health::ServerHealth;
 use crate::store::claim::expire;
 use crate::store::connections::Connections;
+use crate::store::quotas::Quotas;
 use crate::store::retry::in_time;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
@@ -31,7 +33,7 @@ use crate::worker::run::signals::ShutdownSignals;
 use crate::worker::services::Services;
 use crate::worker::sub_agents::priority::AwaitedRuns;
 use crate::worker::transcript::TranscriptCache;
-use crate::worker::workspace_gc;
+use crate::worker::{workspace_gc, workspace_sizes};
 
 /// The parts that a worker is built from.
 #[derive(Debug)]
@@ -62,6 +64,8 @@ pub struct WorkerParts {
     pub node: Node,
     /// The metrics.
     pub metrics: Arc<Metrics>,
+    /// The quotas of tenants that have none of their own.
+    pub quotas: QuotaLimits,
 }
 
 /// The worker of a process.
@@ -92,6 +96,7 @@ impl Worker {
             drain_for: parts.drain_for,
             node: parts.node,
             services: Services {
+                quotas: Quotas::new(parts.pool.clone(), parts.quotas),
                 pool: parts.pool,
                 bus: parts.bus,
                 model: parts.model,
@@ -123,6 +128,9 @@ impl Worker {
         let (bus, active) = (Arc::clone(&self.services.bus), Arc::clone(&self.active));
         helpers.spawn(forward_cancels(bus, active, stop_helpers.clone()));
         let (pool, folder) = (self.services.pool.clone(), self.services.workspaces.clone());
+        let quotas = self.services.quotas.defaults();
+        let measure = workspace_sizes::measure_periodically(pool.clone(), folder.clone(), quotas);
+        helpers.spawn(shutdown.clone().run_until_cancelled_owned(measure));
         let collect = workspace_gc::collect_periodically(pool, folder);
         helpers.spawn(shutdown.clone().run_until_cancelled_owned(collect));
 

@@ -65,6 +65,7 @@ impl SubAgents<'_, '_> {
                 },
             }
         }
+        let starts = self.within_quota(round, starts).await?;
         relays.extend(self.start_all(&starts).await?);
         Ok(relays)
     }

@@ -7,6 +7,7 @@ pub(in crate::worker) mod cancel;
 mod find;
 pub(in crate::worker) mod priority;
 mod relay;
+mod session_quota;
 mod start;
 mod wait;
 

@@ -41,6 +41,7 @@ pub(in crate::worker) struct ToolRunner<'a> {
 }
 
 /// One call that runs alone.
+#[derive(Clone, Copy)]
 struct SingleCall<'c> {
     position: usize,
     call: &'c ToolCall,
@@ -245,6 +246,14 @@ impl<'a> ToolRunner<'a> {
                 return Ok(());
             }
         };
+        let folder = self.limited_folder().await?;
+        if let Some(folder) = folder {
+            let needed = self.growth(&change);
+            if let Some(exceeded) = self.check_folder(folder, needed).await? {
+                self.refuse_by_quota(round, position, call, exceeded).await;
+                return Ok(());
+            }
+        }
         record_start(&mut state.writer, call, Some(&change)).await?;
         faults::point(Point::CallStarted).await;
         // A write cannot be cancelled and is short. The run waits for its end, so that no other
@@ -252,6 +261,9 @@ impl<'a> ToolRunner<'a> {
         let applying = tools.apply(&context, &call.name, change);
         let answer = self.run.signals.unless_lost(applying).await?;
         end_call(span, &answer);
+        if let Some(folder) = folder {
+            self.measure_folder(folder).await?;
+        }
         faults::point(Point::CallEnded).await;
         let ended = ended_call(position, call, answer, started);
         // The execution was counted with its start.
@@ -267,8 +279,17 @@ impl<'a> ToolRunner<'a> {
         round: &mut ToolRound<'_>,
         single: SingleCall<'_>,
     ) -> Result<(), StopCause> {
-        let position = single.position;
-        record_start(&mut state.writer, single.call, None).await?;
+        let SingleCall { position, call } = single;
+        // Only commands write files besides the tools that change one file.
+        let runs_command = self.run.services.tools.runs_commands(&call.name);
+        let folder = if runs_command { self.limited_folder().await? } else { None };
+        if let Some(folder) = folder
+            && let Some(exceeded) = self.check_folder(folder, 1).await?
+        {
+            self.refuse_by_quota(round, position, call, exceeded).await;
+            return Ok(());
+        }
+        record_start(&mut state.writer, call, None).await?;
         faults::point(Point::CallStarted).await;
         let ended = self.run_single(state, model, single).await;
         if let Err(StopCause::ShuttingDown) = ended {
@@ -278,6 +299,9 @@ impl<'a> ToolRunner<'a> {
         }
         let ended = ended?;
         faults::point(Point::CallEnded).await;
+        if let Some(folder) = folder {
+            self.measure_folder(folder).await?;
+        }
         // The execution was counted with its start.
         round.end_executed(EndedCall { is_execution: false, is_repeatable: false, ..ended });
         Ok(())

@@ -9,3 +9,4 @@ pub(in crate::worker) mod plan;
 mod sampling;
 mod spans;
 mod suspend;
+mod workspace_quota;

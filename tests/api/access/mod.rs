@@ -3,6 +3,7 @@
 mod browser_guard;
 mod database_unavailable;
 mod every_route;
+mod quotas;
 mod rate_limits;
 mod revocation;
 mod secrets_in_logs;

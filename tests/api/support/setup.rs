@@ -13,6 +13,7 @@ use twostep::domain::permission::PermissionMode;
 use twostep::domain::price::Prices;
 use twostep::domain::prompt_cache::CacheTtl;
 use twostep::domain::provider::Provider;
+use twostep::domain::quota::QuotaLimits;
 use twostep::domain::run_options::OnBusy;
 use twostep::http::{
     Forwarding, KEEP_ALIVE_INTERVAL, MAX_MESSAGE, Options as HttpOptions, Timeouts,
@@ -82,6 +83,8 @@ pub(crate) struct Setup {
     pub(crate) traces: Option<String>,
     /// Each session has a workspace of its own.
     pub(crate) own_folders: bool,
+    /// The quotas of tenants that have none of their own.
+    pub(crate) quotas: QuotaLimits,
 }
 
 /// A policy that allows every call: most tests are not about permissions.
@@ -128,6 +131,7 @@ pub(super) fn config(
         slots: setup.slots.unwrap_or(16),
         drain_for: setup.drain_for,
         webhook_hosts: setup.webhook_hosts.clone(),
+        quotas: setup.quotas,
     };
     let serve = Serve {
         bind: "127.0.0.1:0".parse().unwrap(),
@@ -147,6 +151,7 @@ pub(super) fn config(
             on_busy: setup.on_busy,
             max_queued: setup.max_queued.unwrap_or(1000),
             webhook_hosts: setup.webhook_hosts,
+            quotas: setup.quotas,
         },
         http: HttpOptions {
             needs_keys: setup.needs_keys,

@@ -95,6 +95,7 @@ pub(in crate::http) struct RotatedSecret {
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "`quota_exceeded`: the tenant has the maximum number of webhooks; `rate_limited`: the key has sent too many requests.", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn create_webhook(

@@ -12,13 +12,21 @@ use crate::domain::ids::{MessageId, SessionId, TenantId};
 use crate::domain::session::Session;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
+use crate::service::quotas::{
+    NewSession, NewSessionSize, check_new_session, session_limits, within_quotas,
+};
 use crate::service::state::Service;
+use crate::service::transaction::in_transaction;
 use crate::store::events::append;
 use crate::store::folders::database_id;
 use crate::store::forks::{
     NewFork, closing_results, copy_point, find_earlier, find_message, insert, lock_source,
 };
+use crate::store::quotas::set_workspace_size;
 use crate::store::sessions::find;
+
+/// The least that a fork stores.
+const FORK_SIZE: NewSessionSize = NewSessionSize { stored: 1, files: 0 };
 
 /// The session to fork, and the key of the request.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +83,12 @@ impl ForkCreation<'_> {
         if let Some(session) = earlier {
             return Ok(CreatedSession { session, is_repeated: true });
         }
+        if let Err(refusal) = self.check_early().await {
+            // A concurrent request with the same key may have used the rest of the quota.
+            let earlier = in_time(self.read_source()).await?.earlier;
+            let session = earlier.ok_or(refusal)?;
+            return Ok(CreatedSession { session, is_repeated: true });
+        }
         let id = SessionId::new();
         // The files are copied before the fork is stored, so that no fork is seen without them.
         let files = match workspace_owner {
@@ -95,6 +109,17 @@ impl ForkCreation<'_> {
             Ok(CreatedSession { session: earlier.ok_or_else(missing)?, is_repeated: true })
         })
         .await
+    }
+
+    /// Refuses a fork that no quota allows before its files are copied. The transaction that stores
+    /// it checks again, with the size of the files.
+    async fn check_early(&self) -> Result<(), Error> {
+        let (service, tenant) = (self.service, self.source.tenant);
+        let Some(limits) = session_limits(service, tenant).await? else { return Ok(()) };
+        let check = in_transaction(service, tenant, async |conn| {
+            check_new_session(conn, tenant, &limits, FORK_SIZE).await
+        });
+        in_time(check).await
     }
 
     fn not_found(&self) -> Error {
@@ -131,9 +156,20 @@ impl ForkCreation<'_> {
     /// Stores the fork. Returns none if a concurrent request with the same key was faster.
     async fn store(&self, fork: PreparedFork) -> Result<Option<Session>, Error> {
         let PreparedFork { id, files, has_files, copied } = fork;
+        let limits = session_limits(self.service, self.source.tenant).await?;
         let stored = self.service.pool.with(self.source.tenant, async |conn| {
             let mut transaction = conn.begin().await?;
-            match self.insert(&mut transaction, id, has_files, copied).await {
+            let size = NewSessionSize { files: files.bytes, ..FORK_SIZE };
+            let insert = async |conn: &mut PgConnection| {
+                let session = self.insert(conn, id, has_files, copied).await?;
+                if session.is_some() && size.files > 0 {
+                    let bytes = i64::try_from(size.files).unwrap_or(i64::MAX);
+                    set_workspace_size(conn, id, bytes).await?;
+                }
+                Ok(session)
+            };
+            let (tenant, new) = (self.source.tenant, NewSession { id, size });
+            match within_quotas(&mut transaction, tenant, limits, new, insert).await {
                 Ok(Some(session)) => {
                     // The files stay even if the commit is not confirmed: it may have been carried
                     // out.
@@ -145,6 +181,12 @@ impl ForkCreation<'_> {
                     Ok(Ok(Some(session)))
                 }
                 Err(error @ Error::Store(_)) => Err(error),
+                // A concurrent request with the same key may have used the rest of the quota.
+                Err(Error::QuotaExceeded(exceeded)) if self.source.key.is_some() => {
+                    transaction.rollback().await?;
+                    let is_repeated = self.has_earlier(conn).await?;
+                    Ok(if is_repeated { Ok(None) } else { Err(Error::QuotaExceeded(exceeded)) })
+                }
                 refused => {
                     transaction.rollback().await?;
                     Ok(refused)
@@ -152,6 +194,13 @@ impl ForkCreation<'_> {
             }
         });
         stored.await?
+    }
+
+    /// True if an earlier request with the same key has stored a fork.
+    async fn has_earlier(&self, conn: &mut PgConnection) -> Result<bool, Error> {
+        let ForkSource { tenant, session_id, key } = self.source;
+        let Some(key) = key else { return Ok(false) };
+        Ok(find_earlier(conn, tenant, session_id, key).await?.is_some())
     }
 
     async fn insert(

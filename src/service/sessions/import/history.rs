@@ -84,6 +84,13 @@ fn refuse<T>(pointer: impl Into<String>, message: impl Into<String>) -> Checked<
 }
 
 impl ImportedHistory {
+    /// The bytes of the messages and events.
+    pub(super) fn size(&self) -> usize {
+        let messages = self.history.messages.iter().map(|message| message.content.len());
+        let events = self.history.events.iter().map(|(_, event)| event.body.len());
+        messages.chain(events).sum()
+    }
+
     /// Checks the messages in order. The first error ends the check.
     pub(super) fn build(messages: Vec<MessageLine>) -> Result<Self, Error> {
         let last = messages

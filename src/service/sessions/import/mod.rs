@@ -7,6 +7,7 @@ mod lines;
 mod reply;
 
 use bytes::Bytes;
+use sqlx::PgConnection;
 
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
@@ -15,6 +16,7 @@ use crate::service::content::{ContentTotals, check_model_support};
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::offload::offload;
+use crate::service::quotas::{NewSession, NewSessionSize, session_limits, within_quotas};
 use crate::service::session_settings::NewSettings;
 use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
@@ -64,10 +66,15 @@ async fn store(
     imported: &ImportedHistory,
 ) -> Result<Session, Error> {
     let id = SessionId::new();
-    let stored = in_transaction(service, tenant, async |conn| {
+    let limits = session_limits(service, tenant).await?;
+    let size = NewSessionSize { stored: imported.size(), ..NewSessionSize::default() };
+    let store = async |conn: &mut PgConnection| {
         insert(conn, &new.row(id, tenant)).await?;
         insert_history(conn, tenant, id, &imported.history).await?;
         Ok(find(conn, tenant, id).await?)
+    };
+    let stored = in_transaction(service, tenant, async |conn| {
+        within_quotas(conn, tenant, limits, NewSession { id, size }, store).await
     });
     stored.await?.ok_or_else(|| Error::Internal(format!("the session {id} was not stored")))
 }

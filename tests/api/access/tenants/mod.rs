@@ -174,6 +174,8 @@ async fn connections_for_requests_have_only_the_privileges_they_need() {
         "INSERT INTO tenants (id, name) VALUES (gen_random_uuid(), 'mine')",
         "UPDATE tenants SET name = 'mine'",
         "UPDATE budgets SET max_tokens = 1000000",
+        "UPDATE quotas SET max = 1000000",
+        "DELETE FROM quotas",
         "DELETE FROM budgets",
         "SELECT secret_hash FROM api_keys",
         "DELETE FROM messages",
@@ -215,6 +217,7 @@ async fn a_tenant_can_delete_its_sessions_with_all_their_rows() {
         "courses",
         "deleted_usage",
         "lessons",
+        "quotas",
         "tenants",
         "webhooks",
     ];

@@ -13,6 +13,7 @@ BEGIN
     INSERT INTO api_keys (id, tenant_id, name, secret_hash, scope)
     VALUES (k, t, 'key', sha256(t::text::bytea), 'read');
     INSERT INTO budgets (tenant_id, period, max_tokens, day) VALUES (t, 'total', 1, current_date);
+    INSERT INTO quotas (tenant_id, resource, max) VALUES (t, 'sessions', 1000);
     INSERT INTO deleted_usage VALUES (t, current_date, 'm', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1);
     INSERT INTO webhooks (id, tenant_id, url, events, secret)
     VALUES (w, t, 'https://example.com', '{run.completed}', sha256(t::text::bytea));
@@ -21,6 +22,8 @@ BEGIN
     INSERT INTO sessions (id, tenant_id, model, settings, forked_from, forked_at, fork_fingerprint)
     VALUES (fork, t, 'm', '{}', s, 1, '');
     INSERT INTO inherited VALUES (fork, t, s, 0, 1);
+    INSERT INTO stored_sizes VALUES (s, t, 1, 1, 1);
+    INSERT INTO workspace_sizes (session_id, tenant_id, bytes) VALUES (s, t, 1);
     INSERT INTO runs (id, session_id, tenant_id, status, accepted_seq, message_id, input,
                       fingerprint, finished_at)
     VALUES (r, s, t, 'completed', 1, 'm', '[]', '', now());

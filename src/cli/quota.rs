@@ -1,0 +1,124 @@
+//! `twostep quota`.
+
+use anyhow::bail;
+use clap::{Args, Subcommand, ValueEnum};
+use sqlx::PgConnection;
+
+use super::database::with_database;
+use super::output;
+use crate::config::DatabaseArgs;
+use crate::domain::ids::TenantId;
+use crate::domain::quota::{QuotaLimits, QuotaResource, QuotaUse};
+use crate::store::quotas::{list_own, list_uses, remove, set};
+use crate::store::tenants::find;
+
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// Tenant whose quotas are shown or changed
+    #[arg(long, global = true, default_value = "default", value_name = "NAME")]
+    tenant: String,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show what the tenant uses, and its own quotas
+    List,
+    /// Set a quota, in place of the default of the service
+    Set {
+        /// Limited resource
+        #[arg(value_enum)]
+        resource: ResourceName,
+        /// Maximum number of objects or bytes; `none` for no limit
+        #[arg(value_parser = parse_limit)]
+        limit: Limit,
+    },
+    /// Remove a quota, so that the default of the service applies
+    Remove {
+        /// Limited resource
+        #[arg(value_enum)]
+        resource: ResourceName,
+    },
+}
+
+/// A limit, or none.
+#[derive(Debug, Clone, Copy)]
+struct Limit(Option<i64>);
+
+fn parse_limit(text: &str) -> Result<Limit, String> {
+    if text == "none" {
+        return Ok(Limit(None));
+    }
+    let limit = text.parse().ok().filter(|limit: &i64| *limit >= 0);
+    let problem = || format!("{text:?} is neither a number from 0 nor `none`");
+    limit.map(|limit| Limit(Some(limit))).ok_or_else(problem)
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ResourceName {
+    /// Sessions, including forks, imports and the sessions of sub-agents
+    Sessions,
+    /// Bytes of messages, events and agents in the database
+    StoredBytes,
+    /// Bytes of files in the folders that belong to sessions
+    WorkspaceBytes,
+    /// Versions of all agents
+    AgentVersions,
+    /// Webhooks
+    Webhooks,
+}
+
+impl From<ResourceName> for QuotaResource {
+    fn from(name: ResourceName) -> Self {
+        match name {
+            ResourceName::Sessions => Self::Sessions,
+            ResourceName::StoredBytes => Self::StoredBytes,
+            ResourceName::WorkspaceBytes => Self::WorkspaceBytes,
+            ResourceName::AgentVersions => Self::AgentVersions,
+            ResourceName::Webhooks => Self::Webhooks,
+        }
+    }
+}
+
+impl Command {
+    /// Runs the command. It may run while the service runs, also on the private database.
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let Self { database, tenant, action } = self;
+        with_database(database, "twostep quota", async |conn| act(conn, &tenant, action).await)
+            .await
+    }
+}
+
+async fn act(conn: &mut PgConnection, tenant: &str, action: Action) -> anyhow::Result<()> {
+    let Some(id) = find(conn, tenant).await? else { bail!("tenant {tenant:?} does not exist") };
+    match action {
+        Action::List => {}
+        Action::Set { resource, limit: Limit(limit) } => {
+            set(conn, id, resource.into(), limit).await?;
+        }
+        Action::Remove { resource } => {
+            if !remove(conn, id, resource.into()).await? {
+                bail!("the tenant has no quota of its own for this resource");
+            }
+        }
+    }
+    show(conn, id).await
+}
+
+/// Prints one line per resource.
+async fn show(conn: &mut PgConnection, tenant: TenantId) -> anyhow::Result<()> {
+    let own = list_own(conn, tenant).await?;
+    for QuotaUse { resource, used, .. } in list_uses(conn, tenant, QuotaLimits::default()).await? {
+        let used = used.map_or_else(|| "not measured".to_owned(), |used| format!("{used} used"));
+        let limit = match own.iter().find(|(of, _)| *of == resource) {
+            Some((_, Some(limit))) => format!("quota {limit}"),
+            Some((_, None)) => "no limit".to_owned(),
+            None => "default of the service".to_owned(),
+        };
+        output::print_line(&format!("{}: {used}, {limit}", resource.as_str()));
+    }
+    Ok(())
+}
