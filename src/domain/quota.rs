@@ -108,9 +108,11 @@ impl QuotaLimits {
 pub struct QuotaUse {
     /// The resource.
     pub resource: QuotaResource,
-    /// The used units. Null for `workspace_bytes` without a limit, which is not measured.
+    /// The used units. Absent for `workspace_bytes` without a limit, which is not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<i64>,
-    /// The maximum number of units; null for no limit.
+    /// The maximum number of units; absent without a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<i64>,
 }
 

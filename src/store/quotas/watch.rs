@@ -26,6 +26,9 @@ pub struct Quotas {
     pool: Connections,
     defaults: QuotaLimits,
     state: Mutex<State>,
+    /// Held while the quotas of a tenant are read: a measurement may take seconds, and must not take
+    /// all connections.
+    reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -44,10 +47,16 @@ struct TenantQuotas {
     stored: AtomicI64,
 }
 
+impl TenantQuotas {
+    fn is_fresh(&self) -> bool {
+        self.read_at.elapsed() < LIFETIME
+    }
+}
+
 impl Quotas {
     /// The quotas in a database, with the limits of tenants that have none of their own.
     pub fn new(pool: Connections, defaults: QuotaLimits) -> Self {
-        Self { pool, defaults, state: Mutex::default() }
+        Self { pool, defaults, state: Mutex::default(), reading: tokio::sync::Mutex::default() }
     }
 
     /// The limits of tenants that have none of their own.
@@ -98,8 +107,17 @@ impl Quotas {
         if !self.exist().await? {
             return Ok(None);
         }
-        let known = self.state().tenants.get(&tenant).map(Arc::clone);
-        if let Some(quotas) = known.filter(|quotas| quotas.read_at.elapsed() < LIFETIME) {
+        let known = self.known(tenant);
+        if known.as_ref().is_some_and(|quotas| quotas.is_fresh()) {
+            return Ok(known);
+        }
+        // While another request reads, the earlier values apply.
+        let _reading = match (self.reading.try_lock(), known) {
+            (Ok(reading), _) => reading,
+            (Err(_), Some(quotas)) => return Ok(Some(quotas)),
+            (Err(_), None) => self.reading.lock().await,
+        };
+        if let Some(quotas) = self.known(tenant).filter(|quotas| quotas.is_fresh()) {
             return Ok(Some(quotas));
         }
         let defaults = self.defaults;
@@ -107,10 +125,14 @@ impl Quotas {
         let quotas = Arc::new(read.await?);
         let mut state = self.state();
         if state.tenants.len() >= MAX_TENANTS {
-            state.tenants.retain(|_, quotas| quotas.read_at.elapsed() < LIFETIME);
+            state.tenants.retain(|_, quotas| quotas.is_fresh());
         }
         state.tenants.insert(tenant, Arc::clone(&quotas));
         Ok(Some(quotas))
+    }
+
+    fn known(&self, tenant: TenantId) -> Option<Arc<TenantQuotas>> {
+        self.state().tenants.get(&tenant).map(Arc::clone)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -21,6 +21,8 @@ impl SubAgents<'_, '_> {
     ) -> Result<Vec<SubAgentStart<'a>>, StopCause> {
         let Some(exceeded) = self.first_beyond(starts.len()).await? else { return Ok(starts) };
         let allowed = usize::try_from(exceeded.limit - exceeded.used).unwrap_or(0);
+        let used = exceeded.used.max(exceeded.limit);
+        let refusal = QuotaExceeded { needed: 1, used, ..exceeded }.to_string();
         let mut within = Vec::new();
         for (index, start) in starts.into_iter().enumerate() {
             if index < allowed {
@@ -29,8 +31,7 @@ impl SubAgents<'_, '_> {
             }
             let context = self.context.of_call(&start.call.tool_use_id);
             let tools = &self.state.run.services.tools;
-            let refused = Err(QuotaExceeded { needed: 1, ..exceeded }.to_string());
-            let answer = tools.reported(&context, &start.call.name, refused).await;
+            let answer = tools.reported(&context, &start.call.name, Err(refusal.clone())).await;
             let ended = ended_call(start.position, start.call, answer, Instant::now());
             round.end_executed(EndedCall { is_execution: false, ..ended });
         }
