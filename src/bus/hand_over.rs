@@ -2,11 +2,12 @@
 //! accepts a message to an idle session and claims the run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::domain::claim::Claimed;
+use crate::domain::claim::{Claimed, since_boot};
 use crate::domain::ids::WorkerId;
 
 /// A claimed run and its slot.
@@ -16,6 +17,8 @@ pub struct HandOver {
     pub run: Claimed,
     /// The slot, released when it is dropped.
     pub slot: OwnedSemaphorePermit,
+    /// A time since boot before the claim, from which the lease is measured.
+    pub asked_at: Duration,
 }
 
 /// A slot that is reserved for a run before it is accepted.
@@ -23,6 +26,7 @@ pub struct HandOver {
 pub struct Reservation {
     worker: WorkerId,
     slot: OwnedSemaphorePermit,
+    reserved_at: Duration,
     sender: UnboundedSender<HandOver>,
 }
 
@@ -34,8 +38,8 @@ impl Reservation {
 
     /// Sends the run to the worker. Returns the run as the error if the worker has stopped.
     pub fn hand_over(self, run: Claimed) -> Result<(), Box<Claimed>> {
-        let Self { slot, sender, .. } = self;
-        sender.send(HandOver { run, slot }).map_err(|unsent| Box::new(unsent.0.run))
+        let Self { slot, sender, reserved_at: asked_at, .. } = self;
+        sender.send(HandOver { run, slot, asked_at }).map_err(|unsent| Box::new(unsent.0.run))
     }
 }
 
@@ -69,7 +73,8 @@ impl HandOverQueue {
         let state = self.state();
         let open = state.as_ref()?;
         let slot = Arc::clone(&open.slots).try_acquire_owned().ok()?;
-        Some(Reservation { worker: open.worker, slot, sender: open.sender.clone() })
+        let (worker, sender) = (open.worker, open.sender.clone());
+        Some(Reservation { worker, slot, reserved_at: since_boot(), sender })
     }
 
     fn state(&self) -> MutexGuard<'_, Option<OpenQueue>> {

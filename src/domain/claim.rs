@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::ids::{EventId, RunId, SessionId, WorkerId};
 use super::permission::{PermissionMode, Rule};
 use super::run_options::RunOptions;
@@ -12,6 +14,13 @@ pub const LEASE: Duration = Duration::from_secs(12);
 /// Time after the last renewal at which a worker treats its leases as lost. The difference to
 /// [`LEASE`] is the time in which it stops its tools before another worker may start.
 pub const LEASE_TRUSTED_FOR: Duration = Duration::from_secs(8);
+
+/// Time since boot, including time in suspend. Leases are measured with it: a process that was
+/// stopped, or a machine that was suspended, sees the time that has passed.
+pub fn since_boot() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
+}
 
 /// The fence of a run: every write names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

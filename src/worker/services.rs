@@ -34,6 +34,7 @@ pub(in crate::worker) struct Services {
     pub(in crate::worker) server_health: ServerHealth,
     /// The runs of sub-agents that runs of this process wait for.
     pub(in crate::worker) awaited: AwaitedRuns,
+    /// The time of the last renewal of leases that succeeded. Each run has a clock of its own.
     pub(in crate::worker) lease: LeaseClock,
     pub(in crate::worker) transcripts: TranscriptCache,
     pub(in crate::worker) quotas: Quotas,

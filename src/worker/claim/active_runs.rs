@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
@@ -40,13 +41,15 @@ struct ActiveDriver {
 const MAX_EARLY_CANCELS: usize = 1024;
 
 impl ActiveRuns {
-    /// Registers a run until the guard is dropped, also by a panic of its driver.
+    /// Registers a run until the guard is dropped, also by a panic of its driver. `asked_at` is a
+    /// time since boot before its claim.
     pub(in crate::worker) fn register(
         &self,
         run_id: RunId,
+        asked_at: Duration,
         shutdown: &ShutdownSignals,
     ) -> (Signals, Registration<'_>) {
-        let signals = Signals::new(shutdown);
+        let signals = Signals::new(shutdown, asked_at);
         let mut state = self.state();
         if state.early_cancels.remove(&run_id) {
             signals.cancel.cancel();
@@ -55,9 +58,13 @@ impl ActiveRuns {
         let number = state.count;
         let driver = ActiveDriver { number, signals: signals.clone() };
         if let Some(previous) = state.runs.insert(run_id, driver) {
-            previous.signals.lost.cancel();
+            previous.signals.lose();
         }
         drop(state);
+        if !signals.lease.is_fresh() {
+            // The claim took long. Its lease may be valid, which only a renewal can show.
+            self.renew_now.notify_one();
+        }
         (signals, Registration { active: self, run_id, number })
     }
 
@@ -83,20 +90,27 @@ impl ActiveRuns {
         self.state().runs.keys().copied().collect()
     }
 
-    /// Signals a run that its lease is lost. Does nothing if the run has settled meanwhile.
-    pub(in crate::worker) fn lose(&self, run_id: RunId) {
+    /// Records a renewal of the lease of a run, which was requested at this time since boot.
+    pub(in crate::worker) fn renewed(&self, run_id: RunId, asked_at: Duration) {
         if let Some(driver) = self.state().runs.get(&run_id) {
-            driver.signals.lost.cancel();
+            driver.signals.lease.renewed(asked_at);
         }
     }
 
-    /// Signals all runs that their leases are lost, and returns their number.
-    pub(in crate::worker) fn lose_all(&self) -> usize {
-        let state = self.state();
-        for driver in state.runs.values() {
-            driver.signals.lost.cancel();
+    /// Signals a run that its lease is lost. Does nothing if the run has settled meanwhile.
+    pub(in crate::worker) fn lose(&self, run_id: RunId) {
+        if let Some(driver) = self.state().runs.get(&run_id) {
+            driver.signals.lose();
         }
-        state.runs.len()
+    }
+
+    /// Signals the runs whose leases may have expired that they are lost, and returns their number.
+    pub(in crate::worker) fn lose_expired(&self) -> usize {
+        let state = self.state();
+        let is_expired = |driver: &&ActiveDriver| {
+            !driver.signals.lost.is_cancelled() && !driver.signals.lease.is_fresh()
+        };
+        state.runs.values().filter(is_expired).inspect(|driver| driver.signals.lose()).count()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -151,17 +165,36 @@ pub(in crate::worker) async fn forward_cancels(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::claim::{LEASE_TRUSTED_FOR, since_boot};
 
     #[test]
     fn a_drive_that_ends_keeps_the_next_drive_of_its_run() {
         let (active, shutdown) = (ActiveRuns::default(), ShutdownSignals::default());
         let run_id = RunId::new();
-        let (first, registration) = active.register(run_id, &shutdown);
-        let (second, _registration) = active.register(run_id, &shutdown);
+        let now = since_boot();
+        let (first, registration) = active.register(run_id, now, &shutdown);
+        let (second, _registration) = active.register(run_id, now, &shutdown);
         assert!(first.lost.is_cancelled(), "the first driver has lost the run");
         drop(registration);
         assert_eq!(active.ids(), [run_id]);
         active.cancel(run_id);
         assert!(second.cancel.is_cancelled());
+        assert_eq!((first.lease.is_fresh(), second.lease.is_fresh()), (false, true));
+    }
+
+    #[test]
+    fn only_the_runs_whose_own_leases_expired_are_lost() {
+        let (active, shutdown) = (ActiveRuns::default(), ShutdownSignals::default());
+        let [old, renewed, new] = [(); 3].map(|()| RunId::new());
+        let now = since_boot();
+        let expired = now.saturating_sub(LEASE_TRUSTED_FOR * 2);
+        let (old, _old) = active.register(old, expired, &shutdown);
+        let (kept, _kept) = active.register(renewed, expired, &shutdown);
+        let (new, _new) = active.register(new, now, &shutdown);
+        active.renewed(renewed, now);
+        assert_eq!(active.lose_expired(), 1);
+        let is_lost = |run: &Signals| (run.lost.is_cancelled(), run.lease.is_fresh());
+        assert_eq!([&old, &kept, &new].map(is_lost), [(true, false), (false, true), (false, true)]);
+        assert_eq!(active.lose_expired(), 0, "a lost run is counted once");
     }
 }

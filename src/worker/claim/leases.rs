@@ -8,12 +8,13 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::active_runs::ActiveRuns;
+use crate::domain::claim::since_boot;
 use crate::domain::ids::{RunId, WorkerId};
 use crate::faults::{self, Point};
 use crate::store::StoreError;
 use crate::store::claim::renew;
 use crate::store::connections::Connections;
-use crate::tools::lease::{LeaseClock, since_boot};
+use crate::tools::lease::LeaseClock;
 
 const INTERVAL: Duration = Duration::from_secs(3);
 /// Pause after a failed renewal: a lease that is not renewed in time costs its run.
@@ -26,6 +27,7 @@ pub(in crate::worker) struct Heartbeat {
     /// A pool of its own, so that a busy pool never delays a renewal.
     pub(in crate::worker) pool: Connections,
     pub(in crate::worker) active: Arc<ActiveRuns>,
+    /// The time of the last renewal that succeeded, for readiness checks.
     pub(in crate::worker) lease: LeaseClock,
 }
 
@@ -42,7 +44,7 @@ impl Heartbeat {
             }
             faults::point(Point::Heartbeat).await;
             let sent_at = since_boot();
-            match timeout(INTERVAL, self.renew()).await {
+            match timeout(INTERVAL, self.renew(sent_at)).await {
                 Ok(Ok(())) => self.lease.renewed(sent_at),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "lease renewal failed");
@@ -53,21 +55,22 @@ impl Heartbeat {
                     ticks.reset_after(RETRY_INTERVAL);
                 }
             }
-            if !self.lease.is_fresh() {
-                let runs = self.active.lose_all();
-                if runs > 0 {
-                    tracing::error!(runs, "leases not renewed in time, runs abandoned");
-                }
+            let runs = self.active.lose_expired();
+            if runs > 0 {
+                tracing::error!(runs, "leases not renewed in time, runs abandoned");
             }
         }
     }
 
-    async fn renew(&self) -> Result<(), StoreError> {
+    async fn renew(&self, sent_at: Duration) -> Result<(), StoreError> {
         // Read before the renewal: a run that is claimed in between does not count as lost.
         let held = self.active.ids();
         let renewed = self.pool.with(async |conn| renew(conn, self.worker, &held).await).await?;
-        for run in renewed.iter().filter(|run| run.is_cancelled) {
-            self.active.cancel(run.run_id);
+        for run in &renewed {
+            self.active.renewed(run.run_id, sent_at);
+            if run.is_cancelled {
+                self.active.cancel(run.run_id);
+            }
         }
         let is_lost = |id: &RunId| !renewed.iter().any(|run| run.run_id == *id);
         for run_id in held.into_iter().filter(is_lost) {

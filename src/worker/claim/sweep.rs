@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 use super::give_up::{GIVE_UP_AFTER, fail_unread};
 use super::worker::Worker;
 use crate::bus::HandOver;
-use crate::domain::claim::Claimed;
+use crate::domain::claim::{Claimed, since_boot};
 use crate::faults::{self, Bug};
 use crate::metrics::ClaimedFrom;
 use crate::spans::OpenSpan;
@@ -60,9 +60,9 @@ impl Worker {
         self: &Arc<Self>,
         handed: &mut UnboundedReceiver<HandOver>,
     ) {
-        while let Some(HandOver { run, slot }) = handed.recv().await {
+        while let Some(HandOver { run, slot, asked_at }) = handed.recv().await {
             self.services.metrics.runs_claimed(ClaimedFrom::HandOver, 1);
-            self.spawn(run, Some(slot));
+            self.spawn(run, asked_at, Some(slot));
         }
     }
 
@@ -119,9 +119,9 @@ impl Worker {
         source: ClaimSource,
         slot: OwnedSemaphorePermit,
     ) -> usize {
-        let claims = in_time(self.claim(source)).await.unwrap_or_else(|error| {
+        let (asked_at, claims) = in_time(self.claim(source)).await.unwrap_or_else(|error| {
             tracing::warn!(%error, ?source, "claim of runs failed");
-            Claims::default()
+            <(Duration, Claims)>::default()
         });
         let claimed = claims.runs.len();
         self.services.metrics.runs_claimed(source.into(), claimed);
@@ -131,7 +131,7 @@ impl Worker {
             // that is not driven and whose lease is not renewed.
             let slot =
                 first.take().or_else(|| Arc::clone(self.slots.free()).try_acquire_owned().ok());
-            self.spawn(run, slot);
+            self.spawn(run, asked_at, slot);
         }
         for run in claims.unreadable.iter().filter(|run| run.takeovers > MAX_TAKEOVERS) {
             // Boxed, because the future is large and rarely needed.
@@ -140,7 +140,9 @@ impl Worker {
         claimed
     }
 
-    async fn claim(&self, source: ClaimSource) -> Result<Claims, StoreError> {
+    /// Claims runs. Returns them with a time since boot before the claim, from which their leases
+    /// are measured.
+    async fn claim(&self, source: ClaimSource) -> Result<(Duration, Claims), StoreError> {
         let limit = self.slots.free().available_permits().min(CLAIM_BATCH - 1) + 1;
         let limit = i64::try_from(limit).unwrap_or(1);
         let claim = async |conn: &mut PgConnection| match source {
@@ -152,7 +154,11 @@ impl Worker {
             }
             ClaimSource::Answered => claim_woken(conn, self.id, limit).await,
         };
-        self.services.pool.with(claim).await
+        let claim_at = async |conn: &mut PgConnection| {
+            let asked_at = since_boot();
+            Ok((asked_at, claim(conn).await?))
+        };
+        self.services.pool.with(claim_at).await
     }
 
     /// Claims the runs first that runs of this process wait for.
@@ -170,12 +176,17 @@ impl Worker {
         claim_queued(conn, self.id, None, limit).await
     }
 
-    fn spawn(self: &Arc<Self>, run: Claimed, slot: Option<OwnedSemaphorePermit>) {
+    fn spawn(
+        self: &Arc<Self>,
+        run: Claimed,
+        asked_at: Duration,
+        slot: Option<OwnedSemaphorePermit>,
+    ) {
         let worker = Arc::clone(self);
         self.runs.spawn(async move {
             let mut slot = worker.slots.of_run(slot);
             let span = log_span(&run);
-            let others_wait = worker.drive(run, &mut slot).instrument(span).await;
+            let others_wait = worker.drive(run, asked_at, &mut slot).instrument(span).await;
             drop(slot);
             if others_wait {
                 worker.services.bus.wake_worker();
@@ -184,7 +195,7 @@ impl Worker {
     }
 
     /// Drives a run. Returns true if another run may have waited for it.
-    async fn drive(&self, mut run: Claimed, slot: &mut Slot) -> bool {
+    async fn drive(&self, mut run: Claimed, asked_at: Duration, slot: &mut Slot) -> bool {
         let services = &self.services;
         let mut span = begin_run_span(services.metrics.spans(), &run);
         // The spans of requests and calls are children of the span of the run.
@@ -194,7 +205,7 @@ impl Worker {
             fail_unread(services, session_id, run.fence).await;
             return true;
         }
-        let (signals, _registration) = self.active.register(run_id, &self.shutdown);
+        let (signals, _registration) = self.active.register(run_id, asked_at, &self.shutdown);
         let _active = services.metrics.active_run();
         if run.is_cancelled {
             signals.cancel.cancel();

@@ -1,9 +1,12 @@
 //! The signals that stop a run.
 
+use std::time::Duration;
+
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::stop_cause::StopCause;
+use crate::tools::lease::LeaseClock;
 
 /// The signals that stop one run.
 #[derive(Debug, Clone)]
@@ -16,6 +19,8 @@ pub(in crate::worker) struct Signals {
     pub(in crate::worker) release_now: CancellationToken,
     /// The lease is lost: write nothing more.
     pub(in crate::worker) lost: CancellationToken,
+    /// The lease, which is checked before a file is changed.
+    pub(in crate::worker) lease: LeaseClock,
 }
 
 /// The signals by which a worker stops all of its runs.
@@ -28,14 +33,21 @@ pub(in crate::worker) struct ShutdownSignals {
 }
 
 impl Signals {
-    /// The signals of a new run of a worker.
-    pub(in crate::worker) fn new(shutdown: &ShutdownSignals) -> Self {
+    /// The signals of a run of a worker whose claim was requested at this time since boot.
+    pub(in crate::worker) fn new(shutdown: &ShutdownSignals, asked_at: Duration) -> Self {
         Self {
             cancel: CancellationToken::new(),
             drain: shutdown.drain.clone(),
             release_now: shutdown.release_now.clone(),
             lost: CancellationToken::new(),
+            lease: LeaseClock::claimed(asked_at),
         }
+    }
+
+    /// Signals that the lease is lost.
+    pub(in crate::worker) fn lose(&self) {
+        self.lease.lose();
+        self.lost.cancel();
     }
 
     /// Completes when the run may wait no longer for the database.

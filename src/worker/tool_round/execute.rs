@@ -60,7 +60,7 @@ impl<'a> ToolRunner<'a> {
         let context = ToolContext {
             workspace,
             stop: CancellationToken::new(),
-            lease: services.lease.clone(),
+            lease: run.signals.lease.clone(),
             tool_use_id: String::new(),
             claim: claim.fence,
             read_state: ReadState::of(services.pool.clone(), claim.session_id),

@@ -155,6 +155,64 @@ async fn a_run_continues_when_all_connections_are_lost_silently() {
     assert_eq!(attempts(&session).await, [1]);
 }
 
+/// Makes every renewal of leases fail, while all other statements work.
+const REFUSE_RENEWALS: &str = "
+    CREATE FUNCTION refuse_renewal() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF current_setting('application_name') = 'twostep heartbeat' THEN
+            RAISE EXCEPTION 'no lease is renewed in this test';
+        END IF;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER refuse_renewal BEFORE UPDATE ON runs
+        FOR EACH STATEMENT EXECUTE FUNCTION refuse_renewal();";
+
+/// Waits until the last renewal of leases is too old.
+async fn worker_is_late(app: &TestApp) {
+    let deadline = Instant::now() + HUNG;
+    loop {
+        let found: Value = app.get("/readyz").send().await.unwrap().json().await.unwrap();
+        if found["checks"]["worker"]["status"] == "failed" {
+            return;
+        }
+        assert!(Instant::now() < deadline, "leases are renewed: {found}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_claimed_while_no_lease_can_be_renewed_writes_its_files() {
+    let written = json!({ "path": "a.txt", "content": "new" });
+    let script = json!({ "conversations": [
+        { "replies": [calls("write_file", written), says("{{result.0}}")] },
+    ]});
+    let setup = Setup { own_folders: true, ..Setup::default() };
+    let app = TestApp::start_with(script, setup).await;
+    let mut owner = PgConnection::connect_with(&app.database.options()).await.unwrap();
+    owner.execute(REFUSE_RENEWALS).await.unwrap();
+    worker_is_late(&app).await;
+    let mut answers = Vec::new();
+    for batch in 0..8 {
+        // Few at a time: each run has less time than a lease lasts.
+        let runs = (0..5).map(|number| {
+            let app = &app;
+            async move {
+                let session = app.session().await;
+                let run = session.ask(&format!("Write {batch} {number}")).await;
+                let folder = app.folder.path().join("workspaces").join(&session.id);
+                (run["output_text"].clone(), std::fs::read_to_string(folder.join("a.txt")).ok())
+            }
+        });
+        answers.extend(join_all(runs).await);
+    }
+    owner
+        .execute("DROP TRIGGER refuse_renewal ON runs; DROP FUNCTION refuse_renewal")
+        .await
+        .unwrap();
+    let expected = (json!("Written successfully."), Some("new".to_owned()));
+    assert_eq!(answers, vec![expected; 40]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_after_a_restart_of_the_database_do_not_fail() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;

@@ -99,9 +99,9 @@ mod tests {
     use std::time::Duration;
 
     use super::database::DatabaseProbe;
+    use crate::domain::claim::since_boot;
     use crate::metrics::Metrics;
     use crate::store::testing::database;
-    use crate::tools::lease::since_boot;
     use sandbox::Level;
     use tokio_util::sync::CancellationToken;
 
@@ -135,8 +135,7 @@ mod tests {
         let checks = Checks::run(&health).await;
         assert_eq!((checks.are_passed(), checks), (true, expected.clone()));
 
-        let late = LeaseClock::default();
-        late.renewed(since_boot().saturating_sub(Duration::from_secs(9)));
+        let late = LeaseClock::claimed(since_boot().saturating_sub(Duration::from_secs(9)));
         health.worker = Some(late);
         let found = Check::new(CheckStatus::Failed, "leases were not renewed in time");
         let expected_late = Checks { worker: Some(found), ..expected.clone() };
