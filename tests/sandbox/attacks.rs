@@ -17,7 +17,7 @@ use crate::targets::{CANARY, Targets, open_sandbox, sandbox, survivors};
 const PROTECTED: [&str; 2] = [".git", ".protected"];
 const BOTH: [Level; 2] = [Level::Full, Level::Basic];
 /// The limit of the captured output, in bytes.
-const MAX_OUTPUT: usize = 1024 * 1024;
+const MAX_OUTPUT: usize = 2 * 1024 * 1024 + 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,7 +133,7 @@ impl Attack {
         }
         let was_killed = matches!(outcome.ending, Ending::Exited(code) if code > 128);
         let was_tried = outcome.output.stdout.text().contains("tried\n");
-        let was_truncated = outcome.output.stdout.dropped > 0;
+        let was_truncated = outcome.output.stdout.is_truncated();
         let in_time = outcome.ending != Ending::TimedOut || self.may_time_out;
         if !in_time || !(was_tried || was_killed || was_truncated || self.may_time_out) {
             failures.push(format!("it was not tried: {:?}", outcome.ending));

@@ -181,7 +181,7 @@ async fn no_temporary_file_is_left_when_a_command_has_exited() {
         let command = format!("ls -A; echo x > $TMPDIR/{mine}; echo $TMPDIR");
         let job = job(&command, &workspace, LONG);
         let outcome = sandbox.run(&job, &CancellationToken::new()).await.unwrap();
-        let printed = outcome.output.stdout.text().into_owned();
+        let printed = outcome.output.stdout.text();
         let lines: Vec<&str> = printed.lines().collect();
         // At the full level, a protected name that does not exist has a placeholder.
         let (names, temporary) = match level {

@@ -23,7 +23,7 @@ pub use facts::{Bubblewrap, Facts, LevelTest};
 pub use helper::drop_capabilities;
 pub use helper::{COMMAND, Stage, enter, failed};
 pub use job::{Ending, Job, Outcome};
-pub use output::{Output, Stream};
+pub use output::{Excerpt, Output, Stream};
 
 /// The executable of this process, also when its file has been replaced since it was started.
 const OURSELVES: &str = "/proc/self/exe";

@@ -14,7 +14,7 @@ use crate::tools::output::Output;
 use crate::tools::tool::ToolContext;
 use crate::tools::typed::TypedTool;
 use crate::tools::workspace::PROTECTED;
-use sandbox::{self, Ending, Job, Outcome, Sandbox, SandboxError, Stream};
+use sandbox::{self, Ending, Excerpt, Job, Outcome, Sandbox, SandboxError};
 
 /// The time that the sandbox has to terminate a command after its deadline.
 const TO_END: Duration = Duration::from_secs(5);
@@ -61,18 +61,19 @@ impl Bash {
         &self.sandbox
     }
 
-    /// Formats the outcome of a command. Output that is too long is also stored as a file.
+    /// Formats the outcome of a command. Output that is too long for the model is also stored as a
+    /// file, as much of it as was kept.
     async fn text(context: &ToolContext, outcome: &Outcome) -> String {
-        let text = format_output(outcome, MAX_STDOUT, MAX_STDERR);
-        let printed = &outcome.output;
-        let is_long = printed.stdout.text().len() > MAX_STDOUT;
-        if !is_long && printed.stderr.text().len() <= MAX_STDERR {
+        let shown = Printed::of(outcome, MAX_STDOUT, MAX_STDERR);
+        let text = shown.text(outcome.ending);
+        if shown.is_complete() {
             return text;
         }
-        let whole = format_output(outcome, usize::MAX, usize::MAX);
+        let kept = Printed::of(outcome, usize::MAX, usize::MAX);
+        let (whole, content) = (kept.content_of_file(), kept.text(outcome.ending));
         let (workspace, draft) = (context.workspace.clone(), context.draft());
-        match blocking(move || workspace.store_result(&whole, &draft)).await {
-            Ok(path) => format!("{text}\n[the complete output is in the file {path}]"),
+        match blocking(move || workspace.store_result(&content, &draft)).await {
+            Ok(path) => format!("{text}\n[{whole} is in the file {path}]"),
             Err(_not_stored) => text,
         }
     }
@@ -90,7 +91,8 @@ impl TypedTool for Bash {
         write to the workspace and to a temporary folder, $TMPDIR, which is deleted after the \
         command. There is no network, no terminal and no input. Background processes are \
         terminated when the command ends. Of long output only the beginning and the end are \
-        returned; the complete output, up to a limit, is in a file that you can read. Version \
+        returned; a file that you can read has up to 1 MiB of each of stdout and stderr, of longer \
+        output the beginning and the end. Version \
         control and other protected files of the workspace may be read-only. Each call starts a \
         new shell: a `cd` or a variable does not persist.";
     const CLASS: ToolClass = ToolClass::Effect;
@@ -143,33 +145,48 @@ impl TypedTool for Bash {
     }
 }
 
-/// Formats the output and the exit code with at most the given number of bytes of each stream.
-fn format_output(outcome: &Outcome, max_stdout: usize, max_stderr: usize) -> String {
-    let mut text = String::new();
-    append_stream(&mut text, "stdout", &outcome.output.stdout, max_stdout);
-    append_stream(&mut text, "stderr", &outcome.output.stderr, max_stderr);
-    if let Ending::Exited(code) = outcome.ending {
-        let _ = write!(text, "exit code: {code}");
-    }
-    text
+/// The output of a command, of each stream all of it or its beginning and its end. The end usually
+/// contains the cause of a failure.
+struct Printed {
+    streams: [(&'static str, Excerpt); 2],
 }
 
-/// Appends the beginning and the end of a stream. The end usually contains the cause of a failure.
-fn append_stream(text: &mut String, name: &str, stream: &Stream, most: usize) {
-    let printed = stream.text();
-    let _ = writeln!(text, "{name}:");
-    if printed.len() > most {
-        let (head, rest) = printed.split_at(printed.floor_char_boundary(most / 2));
-        let (left_out, tail) = rest.split_at(rest.ceil_char_boundary(rest.len() - most / 2));
-        let _ = write!(text, "{head}\n[{} bytes omitted]\n{tail}", left_out.len());
-    } else {
-        text.push_str(&printed);
+impl Printed {
+    /// The output with at most the given number of bytes of each stream.
+    fn of(outcome: &Outcome, max_stdout: usize, max_stderr: usize) -> Self {
+        let output = &outcome.output;
+        let stdout = ("stdout", output.stdout.excerpt(max_stdout));
+        Self { streams: [stdout, ("stderr", output.stderr.excerpt(max_stderr))] }
     }
-    if !printed.is_empty() && !printed.ends_with('\n') {
-        text.push('\n');
+
+    fn is_complete(&self) -> bool {
+        self.streams.iter().all(|(_, excerpt)| excerpt.omitted == 0)
     }
-    if stream.dropped > 0 {
-        let _ = writeln!(text, "[{} more bytes discarded]", stream.dropped);
+
+    /// Formats the output and the exit code.
+    fn text(&self, ending: Ending) -> String {
+        let mut text = String::new();
+        for (name, excerpt) in &self.streams {
+            let printed = excerpt.text();
+            let end = if printed.is_empty() || printed.ends_with('\n') { "" } else { "\n" };
+            let _ = write!(text, "{name}:\n{printed}{end}");
+        }
+        if let Ending::Exited(code) = ending {
+            let _ = write!(text, "exit code: {code}");
+        }
+        text
+    }
+
+    /// States which part of the output this is.
+    fn content_of_file(&self) -> String {
+        let omitted = self.streams.iter().filter(|(_, excerpt)| excerpt.omitted > 0);
+        let omitted: Vec<String> = omitted
+            .map(|(name, excerpt)| format!("{} bytes in the middle of {name}", excerpt.omitted))
+            .collect();
+        if omitted.is_empty() {
+            return "the complete output".to_owned();
+        }
+        format!("the output without {}, which were not kept,", omitted.join(" and "))
     }
 }
 

@@ -107,28 +107,50 @@ async fn a_command_returns_its_output_and_its_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_output_is_truncated_and_the_omitted_bytes_are_counted() {
+async fn the_result_and_the_file_have_the_beginning_and_the_end_of_large_output() {
     for (setting, _) in settings() {
-        let round = calls("Bash", json!({ "command": "head -c 3000000 /dev/zero | tr '\\0' x" }));
+        let command = "printf first; head -c 3000000 /dev/zero | tr '\\0' x; printf last";
+        let round = calls("Bash", json!({ "command": command }));
         let app = start(setting, replies(&[round, says("Much.")])).await;
         let session = app.session().await;
         session.ask("go").await;
         let (text, is_error) = results(&session).await.remove(0);
         assert!(!is_error);
-        let shown = "x".repeat(32 * 1024);
+        let parts = |half: usize| {
+            let (first, last) = ("x".repeat(half - 5), "x".repeat(half - 4));
+            let omitted = 3_000_009 - 2 * half;
+            let printed = format!("first{first}\n[{omitted} bytes omitted]\n{last}last");
+            format!("stdout:\n{printed}\nstderr:\nexit code: 0")
+        };
         let expected = format!(
-            "stdout:\n{shown}\n[983040 bytes omitted]\n{shown}\n\
-             [1951424 more bytes discarded]\nstderr:\nexit code: 0\n\
-             [the complete output is in the file "
+            "{}\n[the output without 1951433 bytes in the middle of stdout, which were not kept, is \
+             in the file ",
+            parts(32 * 1024)
         );
         let file = text.strip_prefix(&expected).and_then(|rest| rest.strip_suffix(']')).unwrap();
         let own = app.folder.path().join("workspaces").join(&session.id);
         let folder = if own.exists() { own } else { app.folder.path().to_owned() };
         let kept = std::fs::read_to_string(folder.join(file)).unwrap();
-        let whole = format!(
-            "stdout:\n{}\n[1951424 more bytes discarded]\nstderr:\nexit code: 0",
-            "x".repeat(1024 * 1024)
-        );
+        assert!(kept == parts(512 * 1024), "{}", kept.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_has_the_complete_output_up_to_a_mebibyte_of_each_stream() {
+    for (setting, _) in settings() {
+        let command = "head -c 1048576 /dev/zero | tr '\\0' x; echo failed >&2; exit 3";
+        let round = calls("Bash", json!({ "command": command }));
+        let app = start(setting, replies(&[round, says("Much.")])).await;
+        let session = app.session().await;
+        session.ask("go").await;
+        let (text, is_error) = results(&session).await.remove(0);
+        assert!(is_error);
+        let (_, file) = text.rsplit_once("[the complete output is in the file ").unwrap();
+        let file = file.strip_suffix("]</tool_use_error>").unwrap();
+        let own = app.folder.path().join("workspaces").join(&session.id);
+        let folder = if own.exists() { own } else { app.folder.path().to_owned() };
+        let kept = std::fs::read_to_string(folder.join(file)).unwrap();
+        let whole = format!("stdout:\n{}\nstderr:\nfailed\nexit code: 3", "x".repeat(1 << 20));
         assert!(kept == whole, "{}", kept.len());
     }
 }
