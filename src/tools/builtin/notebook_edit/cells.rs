@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::CellType;
+use super::names::cell_names;
 use crate::tools::error::ToolError;
 
 /// A notebook in nbformat 4.
@@ -18,6 +19,8 @@ pub(super) struct Notebook<'a> {
     /// The byte range of the list of cells.
     list: Range<usize>,
     pub(super) cells: Vec<Cell<'a>>,
+    /// The names of the cells, in their order.
+    names: Vec<String>,
     /// If set, cells have IDs.
     has_ids: bool,
 }
@@ -77,29 +80,33 @@ impl<'a> Notebook<'a> {
             let fields = serde_json::from_str(raw.get()).map_err(say)?;
             Ok(Cell { raw: raw.get(), place: place(text, raw.get()), fields })
         });
-        Ok(Self {
-            text,
-            list: place(text, whole.cells.get()),
-            cells: cells.collect::<Result<_, String>>()?,
-            has_ids: whole.nbformat_minor >= 5,
-        })
+        let cells: Vec<Cell<'a>> = cells.collect::<Result<_, String>>()?;
+        let named: Vec<_> =
+            cells.iter().map(|cell| (cell.fields.id.as_deref(), cell.raw)).collect();
+        let (names, list) = (cell_names(&named), place(text, whole.cells.get()));
+        Ok(Self { text, list, cells, names, has_ids: whole.nbformat_minor >= 5 })
     }
 
-    /// Returns the index of a cell by its ID, or by its number if the notebook has no IDs.
-    pub(super) fn find(&self, id: &str) -> Option<usize> {
-        (0..self.cells.len()).find(|place| self.name(*place) == id)
+    /// Returns the index of a cell by its name.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|other| other == name)
     }
 
-    /// Returns the name of a cell: its ID or its number.
-    pub(super) fn name(&self, place: usize) -> String {
-        let id = self.cells.get(place).and_then(|cell| cell.fields.id.clone());
-        id.unwrap_or_else(|| format!("cell-{place}"))
+    /// Returns the name of a cell.
+    pub(super) fn name(&self, place: usize) -> &str {
+        self.names.get(place).map_or("", String::as_str)
     }
 
     /// Returns the names of all cells.
     pub(super) fn names(&self) -> String {
-        let names: Vec<String> = (0..self.cells.len()).map(|place| self.name(place)).collect();
-        names.join(", ")
+        self.names.join(", ")
+    }
+
+    /// Returns whether the names of all cells stay the same when other cells or their own content
+    /// change.
+    pub(super) fn has_lasting_names(&self) -> bool {
+        let mut named = self.cells.iter().zip(&self.names);
+        named.all(|(cell, name)| cell.fields.id.as_ref() == Some(name))
     }
 
     /// Returns the text with a new source in a cell. Outputs of a code cell are removed.
@@ -127,7 +134,7 @@ impl<'a> Notebook<'a> {
         Ok(self.with(cell.place.clone(), &self.written(&Value::Object(fields))))
     }
 
-    /// Returns the text with a new cell after the given one or at the top, and the name of the new
+    /// Returns the text with a new cell after the given one or at the top, and the index of the new
     /// cell.
     pub(super) fn inserted(
         &self,
@@ -135,7 +142,7 @@ impl<'a> Notebook<'a> {
         kind: CellType,
         source: &str,
         seed: &[u8],
-    ) -> (String, String) {
+    ) -> (String, usize) {
         let id = self.new_id(seed);
         let mut fields = Map::new();
         fields.insert("cell_type".to_owned(), json!(kind));
@@ -165,8 +172,7 @@ impl<'a> Notebook<'a> {
                 self.with(self.list.clone(), &list)
             }
         };
-        let number = behind.map_or(0, |place| place + 1);
-        (text, if self.has_ids { id } else { format!("cell-{number}") })
+        (text, behind.map_or(0, |place| place + 1))
     }
 
     /// Returns the text without a cell.
@@ -185,7 +191,11 @@ impl<'a> Notebook<'a> {
     fn new_id(&self, seed: &[u8]) -> String {
         let start = seed.iter().take(4).fold(0_u32, |id, byte| id << 8 | u32::from(*byte));
         let ids = (0..=u32::MAX).map(|step| format!("{:08x}", start.wrapping_add(step)));
-        let mut free = ids.filter(|id| self.find(id).is_none());
+        let is_free = |id: &String| {
+            self.cells.iter().all(|cell| cell.fields.id.as_ref() != Some(id))
+                && self.find(id).is_none()
+        };
+        let mut free = ids.filter(is_free);
         free.next().unwrap_or_default()
     }
 

@@ -1,6 +1,7 @@
 //! `NotebookEdit`: changes one cell of a notebook.
 
 mod cells;
+mod names;
 mod show;
 
 use schemars::JsonSchema;
@@ -27,8 +28,8 @@ pub(super) struct NotebookEdit;
 pub(super) struct NotebookEditInput {
     /// The notebook's path, in the workspace.
     notebook_path: String,
-    /// The ID of the cell, as Read shows it. A new cell is inserted after it, or at the top if it
-    /// is absent.
+    /// The ID or the name of the cell, as Read shows it. A new cell is inserted after it, or at the
+    /// top if it is absent.
     #[serde(default)]
     cell_id: Option<String>,
     /// The source of the cell; ignored when a cell is deleted.
@@ -63,8 +64,9 @@ impl TypedTool for NotebookEdit {
     const NAME: &'static str = "NotebookEdit";
     const DESCRIPTION: &'static str = "Changes one cell of a Jupyter notebook in the workspace: \
         replaces its source, inserts a new cell after it, or deletes it. Read the notebook first \
-        to get the IDs of its cells. The outputs of a replaced code cell are removed. No code is \
-        executed.";
+        to get the IDs of its cells. A cell without an ID has a name that changes with its content; \
+        the result of a change states the new name. The outputs of a replaced code cell are \
+        removed. No code is executed.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Fast;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
@@ -109,39 +111,49 @@ fn edited(
 ) -> Result<(String, String), ToolError> {
     let NotebookEditInput { cell_id, new_source: source, cell_type, edit_mode, .. } = input;
     let invalid = |text: &str| ToolError::Invalid(text.to_owned());
-    let notebook = Notebook::read(text)
-        .map_err(|cause| ToolError::Failed(format!("the file is not a notebook: {cause}")))?;
-    let place = cell_id
-        .as_ref()
-        .map(|id| {
-            notebook.find(id).ok_or_else(|| {
-                ToolError::Invalid(format!(
-                    "there is no cell {id:?}; the cells are {}",
-                    notebook.names()
-                ))
-            })
-        })
-        .transpose()?;
+    let notebook = parsed(text)?;
+    let place = cell_id.as_ref().map(|name| found(&notebook, name)).transpose()?;
     match (edit_mode, place) {
         (EditMode::Insert, place) => {
             let cell_type =
                 cell_type.ok_or_else(|| invalid("cell_type is required to insert a cell"))?;
             let seed = hash(format!("{call} {source}").as_bytes());
-            let (text, id) = notebook.inserted(place, cell_type, source, &seed);
-            Ok((text, format!("Inserted cell {id} with {source}")))
+            let (text, place) = notebook.inserted(place, cell_type, source, &seed);
+            let name = parsed(&text)?.name(place).to_owned();
+            Ok((text, format!("Inserted cell {name} with {source}")))
         }
         (_, None) => Err(invalid("cell_id is required to replace or delete a cell")),
         (EditMode::Replace, Some(place)) => {
-            let id = notebook.name(place);
-            Ok((
-                notebook.replaced(place, *cell_type, source)?,
-                format!("Updated cell {id} with {source}"),
-            ))
+            let text = notebook.replaced(place, *cell_type, source)?;
+            let (old, new) = (notebook.name(place), parsed(&text)?.name(place).to_owned());
+            let renamed =
+                if old == new { String::new() } else { format!(", whose name is now {new},") };
+            Ok((text, format!("Updated cell {old}{renamed} with {source}")))
         }
         (EditMode::Delete, Some(place)) => {
             Ok((notebook.without(place), format!("Deleted cell {}", notebook.name(place))))
         }
     }
+}
+
+fn parsed(text: &str) -> Result<Notebook<'_>, ToolError> {
+    Notebook::read(text)
+        .map_err(|cause| ToolError::Failed(format!("the file is not a notebook: {cause}")))
+}
+
+/// Returns the index of a cell by its name.
+fn found(notebook: &Notebook<'_>, name: &str) -> Result<usize, ToolError> {
+    notebook.find(name).ok_or_else(|| {
+        let names = notebook.names();
+        if notebook.has_lasting_names() {
+            return ToolError::Invalid(format!("there is no cell {name:?}; the cells are {names}"));
+        }
+        ToolError::ReadRequired(format!(
+            "there is no cell {name:?}. The name of a cell without an ID of its own changes when \
+             the cell changes, or when cells with the same content do: read the notebook again; \
+             the cells are {names}"
+        ))
+    })
 }
 
 #[cfg(test)]

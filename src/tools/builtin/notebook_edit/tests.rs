@@ -127,16 +127,64 @@ fn unknown_cells_are_refused() {
     );
 }
 
+/// A notebook of a format without IDs, with these sources.
+fn old_notebook(sources: &[&str]) -> String {
+    let cell = |source: &&str| json!({ "cell_type": "markdown", "metadata": {}, "source": source });
+    let cells: Vec<Value> = sources.iter().map(cell).collect();
+    json!({ "cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4 }).to_string()
+}
+
+/// The sources and the names of the cells.
+fn cells_of(text: &str) -> (Vec<String>, Vec<String>) {
+    let notebook = Notebook::read(text).unwrap();
+    let sources = notebook.cells.iter().map(|cell| cell.fields().source.text()).collect();
+    let names = (0..notebook.cells.len()).map(|place| notebook.name(place).to_owned());
+    (sources, names.collect())
+}
+
+/// Applies a change of the named cell.
+fn change(text: &str, name: &str, mode: &str, source: &str) -> Result<(String, String), ToolError> {
+    let input = json!({ "notebook_path": "a.ipynb", "cell_id": name, "edit_mode": mode,
+                        "cell_type": "markdown", "new_source": source });
+    edited(text, &serde_json::from_value(input).unwrap(), "toolu_1")
+}
+
 #[test]
-fn a_notebook_without_ids_is_edited_by_number_and_receives_no_ids() {
-    let old = json!({ "cells": [{ "cell_type": "markdown", "metadata": {}, "source": "hi" }],
-                      "metadata": {}, "nbformat": 4, "nbformat_minor": 4 })
-    .to_string();
-    let notebook = Notebook::read(&old).unwrap();
-    assert_eq!(notebook.find("cell-0"), Some(0));
-    let (text, name) = notebook.inserted(Some(0), CellType::Code, "1", &[0; 4]);
-    assert_eq!(name, "cell-1");
+fn a_cell_without_an_id_keeps_its_name_when_other_cells_are_deleted_inserted_and_replaced() {
+    let text = old_notebook(&["a", "b", "c", "d"]);
+    let (_, names) = cells_of(&text);
+    let (text, said) = change(&text, &names[0], "delete", "").unwrap();
+    assert_eq!(said, format!("Deleted cell {}", names[0]));
+    let (text, said) = change(&text, &names[1], "insert", "new").unwrap();
+    let new = cells_of(&text).1.remove(1);
+    assert_eq!(said, format!("Inserted cell {new} with new"));
+    let (text, said) = change(&text, &names[2], "replace", "C").unwrap();
+    let changed = cells_of(&text).1.remove(2);
+    assert_eq!(said, format!("Updated cell {}, whose name is now {changed}, with C", names[2]));
+    let (text, _) = change(&text, &names[3], "replace", "D").unwrap();
+    assert_eq!(cells_of(&text).0, ["b", "new", "C", "D"]);
     assert!(!text.contains("\"id\"") && !text.contains('\n'), "{text}");
+}
+
+#[test]
+fn a_name_that_no_longer_refers_to_the_cell_that_was_read_is_refused() {
+    let text = old_notebook(&["a", "same", "same"]);
+    let (_, names) = cells_of(&text);
+    let (text, _) = change(&text, &names[0], "delete", "").unwrap();
+    for name in ["cell-0", names[0].as_str(), &names[1], &names[2]] {
+        let error = change(&text, name, "replace", "x").unwrap_err().to_string();
+        let (_, now) = cells_of(&text);
+        let expected = format!(
+            "there is no cell {name:?}. The name of a cell without an ID of its own changes when \
+             the cell changes, or when cells with the same content do: read the notebook again; \
+             the cells are {}",
+            now.join(", ")
+        );
+        assert_eq!(error, expected);
+    }
+    let (_, names) = cells_of(&text);
+    let (text, _) = change(&text, &names[1], "replace", "second").unwrap();
+    assert_eq!(cells_of(&text).0, ["same", "second"]);
 }
 
 #[test]
