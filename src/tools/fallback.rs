@@ -1,5 +1,5 @@
-//! Fallback for a change that is not planned or made before its deadline. By default the error
-//! recommends a simpler tool. If the operator enables it, the service uses the simpler tool itself.
+//! Fallback for a change that is not planned before its deadline. By default the error recommends a
+//! simpler tool. If the operator enables it, the service uses the simpler tool itself.
 //!
 //! A call that timed out may still have changed the file. Therefore the service reads the file
 //! before it tries another tool, and tries another tool only after a timeout.
@@ -11,20 +11,11 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::builtin::current_file::{CHANGED, CurrentFile, NOT_READ, updated};
 use super::builtin::{blocking, edit, multi_edit, write};
 use super::error::ToolError;
-use super::output::{FileChange, Output};
+use super::output::FileChange;
 use super::registry::Registry;
 use super::text::edits::{Edit, apply_all};
 use super::tool::{Fallback, ToolContext};
 use super::workspace::hash;
-use crate::domain::state_change::StateChange;
-
-/// The attributes by which a change in progress is recognized in the file.
-#[derive(Debug)]
-pub(super) struct ExpectedChange {
-    path: String,
-    after: Vec<u8>,
-    result: String,
-}
 
 /// The edits that a call requests for a file.
 struct EditRequest {
@@ -41,44 +32,6 @@ enum EditState {
 }
 
 impl Registry {
-    /// Returns the attributes by which `check_timed_out_change` recognizes a change. Returns `None`
-    /// if the tool has no automatic fallback.
-    pub(super) fn expected_change(
-        &self,
-        name: &str,
-        change: &FileChange,
-    ) -> Option<ExpectedChange> {
-        let FileChange { path, content, result, .. } = change;
-        let is_automatic = self.fallback(name)?.is_automatic;
-        let expected =
-            || ExpectedChange { path: path.clone(), after: hash(content), result: result.clone() };
-        is_automatic.then(expected)
-    }
-
-    /// Reads a file whose change timed out, and returns success if the change has been made.
-    pub(super) async fn check_timed_out_change(
-        &self,
-        context: &ToolContext,
-        name: &str,
-        expected: Option<ExpectedChange>,
-        timeout: &str,
-    ) -> Result<Output, ToolError> {
-        if let Some(ExpectedChange { path, after, result }) = expected {
-            let (workspace, plain) = (context.workspace.clone(), path.clone());
-            let read = async |_: &ToolContext| blocking(move || workspace.hash(&plain)).await;
-            match self.in_time(context, name, read).await {
-                Ok(Some(now)) if now == after => {
-                    let text = format!("{timeout}, but the change has been made. {result}");
-                    return Ok(Output::from(text)
-                        .with_state_change(StateChange::FileRead { path, hash: after }));
-                }
-                Ok(_) | Err(ToolError::Timeout(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(self.timeout_error(name, timeout))
-    }
-
     /// Plans a change with a simpler tool after planning timed out.
     pub(super) async fn plan_with_fallback(
         &self,

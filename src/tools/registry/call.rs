@@ -9,7 +9,7 @@ use crate::domain::state_change::StateChange;
 use crate::domain::sub_agent::Task;
 use crate::domain::tool::ToolClass;
 use crate::domain::tool_error::ToolErrorType;
-use crate::tools::change;
+use crate::tools::change::{self, ChangeProgress};
 use crate::tools::error::ToolError;
 use crate::tools::output::{FileChange, Output};
 use crate::tools::results::without_nul;
@@ -123,16 +123,14 @@ impl Registry {
         change: FileChange,
     ) -> CallOutcome {
         let Some(entry) = self.entry(name) else { return self.unavailable(name) };
-        let expected = self.expected_change(name, &change);
+        let (path, progress) = (change.path.clone(), ChangeProgress::default());
         let made = entry
             .in_time(context, RawValue::NULL, async |context: &ToolContext| {
-                change::apply(context, change).await
+                change::apply(context, change, &progress).await
             })
             .await;
         let made = match made {
-            Err(ToolError::Timeout(text)) => {
-                self.check_timed_out_change(context, name, expected, &text).await
-            }
+            Err(ToolError::Timeout(text)) => change::timed_out(&progress, &path, &text),
             made => made,
         };
         entry.answer(context, made).await

@@ -7,6 +7,7 @@
 
 mod copying;
 mod draft;
+mod folder_lock;
 mod open;
 mod paths;
 mod protected;
@@ -18,12 +19,10 @@ mod stored_results;
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt as _, OpenOptions};
-use rustix::fs::{FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
@@ -46,11 +45,6 @@ pub const MAX_FILE: usize = 16 * 1024 * 1024;
 
 /// The maximum length of a path, in bytes. Paths are keys in the database, whose length is limited.
 const MAX_PATH: usize = 2048;
-
-/// The number of tries to lock a file, and the pause between them. Another writer holds the lock
-/// only while it replaces the file.
-const LOCK_TRIES: u32 = 200;
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The folder of a session, without access to anything above it.
 #[derive(Debug, Clone)]
@@ -92,20 +86,6 @@ impl Workspace {
         [self.root.clone()].into_iter().chain(real).collect()
     }
 
-    /// Locks a file exclusively for this and other processes. The file may have been replaced while
-    /// the lock was requested, so the caller reads it again.
-    pub(in crate::tools) fn lock(&self, path: &str) -> io::Result<std::fs::File> {
-        let relative = paths::relative_path(&self.root, path).map_err(io::Error::other)?;
-        let file = open_regular(&self.open()?, &relative)?.ok_or(ErrorKind::NotFound)?.into_std();
-        for _ in 0..LOCK_TRIES {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Err(Errno::WOULDBLOCK) => sleep(LOCK_PAUSE),
-                locked => return Ok(locked.map(|()| file)?),
-            }
-        }
-        Err(io::Error::other("it is locked"))
-    }
-
     /// Returns the folder's device and inode, which identify it even if another folder takes its
     /// path.
     pub fn identity(&self) -> Result<(u64, u64), ToolError> {
@@ -127,6 +107,12 @@ impl Workspace {
             return Err(failed(path, ErrorKind::InvalidFilename.into()));
         }
         Ok(if text.is_empty() { ".".to_owned() } else { text.to_owned() })
+    }
+
+    /// Returns the part of an absolute glob that is relative to the workspace, with a slash at its
+    /// beginning. Returns `None` for all other globs.
+    pub(in crate::tools) fn relative_glob(&self, glob: &str) -> Option<String> {
+        paths::relative_glob(&self.names(), glob)
     }
 
     /// Reads a regular file as bytes. Fails if it does not exist.
@@ -165,8 +151,10 @@ impl Workspace {
     /// Writes a file atomically. After a crash the file has the old or the new content, and a
     /// temporary file may remain.
     ///
-    /// `may_finish` is called immediately before the file is replaced. It returns false if the call
-    /// has lost the right to write.
+    /// `may_finish` is called immediately before the file is replaced, while the file's folder is
+    /// locked. It returns false if the call has lost the right to write. The folder stays locked
+    /// until the file is replaced, however long that takes, also if the call is no longer awaited.
+    /// Without the lock nothing is written.
     pub fn write(
         &self,
         path: &str,
@@ -277,6 +265,7 @@ fn put(
         }
         file.sync_all()?;
         faults::point_blocking(Point::FileWritten);
+        let _lock = folder_lock::lock(folder)?;
         if !may_finish() {
             return Err(io::Error::other("the call was stopped before the file was written"));
         }

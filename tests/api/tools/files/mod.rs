@@ -2,6 +2,7 @@
 
 mod edit_timeout;
 mod edits;
+mod folder_lock;
 mod ls;
 mod notebook_edit;
 mod path_attacks;
