@@ -62,6 +62,7 @@ fn greps() -> Vec<(Value, Vec<&'static str>)> {
             content("\\.3\\s\\w+ beta", json!({ "multiline": true })),
             vec!["-n", "-U", "--multiline-dotall", "\\.3\\s\\w+ beta"],
         ),
+        (content("two$|needle$", json!({})), vec!["-n", "two$|needle$"]),
         (json!({ "pattern": "needle" }), vec!["-l", "needle"]),
         (json!({ "pattern": "delta", "output_mode": "count" }), vec!["-c", "delta"]),
         (
@@ -79,6 +80,8 @@ fn rg(root: &Path, arguments: &[&str]) -> (Vec<String>, Duration) {
         "--no-config",
         "--no-heading",
         "--no-ignore-messages",
+        "--no-require-git",
+        "--crlf",
         "--color=never",
         "--threads=2",
     ]);
@@ -91,7 +94,9 @@ fn rg(root: &Path, arguments: &[&str]) -> (Vec<String>, Duration) {
     let complaint = complaints.lines().find(|line| !line.contains("'{bad'"));
     assert_eq!(complaint, None, "rg {arguments:?}");
     let printed = String::from_utf8_lossy(&output.stdout);
-    (sorted(printed.split_terminator('\n').map(str::to_owned)), took)
+    // With `--crlf`, `rg` ends also the last line of a file with CRLF.
+    let lines = printed.split_terminator('\n').map(|line| line.trim_end_matches('\r').to_owned());
+    (sorted(lines), took)
 }
 
 fn sorted(lines: impl IntoIterator<Item = String>) -> Vec<String> {

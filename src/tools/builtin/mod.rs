@@ -136,9 +136,10 @@ pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
 }
 
 /// Escapes control characters in a file name. A line end would make one name look like two.
-fn visible(name: &str) -> String {
+pub(in crate::tools) fn visible(name: &str) -> String {
+    let is_shown = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
     let shown = |c: char| {
-        if c.is_control() { c.escape_default().to_string() } else { c.to_string() }
+        if is_shown(c) { c.to_string() } else { c.escape_default().to_string() }
     };
     name.chars().map(shown).collect()
 }

@@ -1,11 +1,13 @@
 //! File search, shared by Glob and Grep. Lists the files under a folder of the workspace as `rg
-//! --files` does, with ripgrep's own matchers.
+//! --files --no-require-git` does, with ripgrep's own matchers, and also the files in folders that
+//! the glob names.
 //!
 //! The directory walk is not ripgrep's. Ripgrep walks by path, and would follow a folder that is
 //! replaced by a symbolic link during the search. This walk opens every folder relative to the
 //! workspace's handle.
 
 mod filter;
+mod named_folders;
 mod origin;
 mod queue;
 mod rules;

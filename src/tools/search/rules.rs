@@ -1,4 +1,5 @@
-//! The ignore files of a workspace, in the order of precedence of `rg`.
+//! The ignore files of a workspace, in the order of precedence of `rg --no-require-git`: a
+//! `.gitignore` applies outside of repositories too.
 //!
 //! Ignore files above the workspace and those of the service's operating system user are not read.
 
@@ -27,8 +28,6 @@ pub(super) struct Rules {
     /// If set, the folder is the root of a repository, and git rules of parent folders do not
     /// apply.
     has_git: bool,
-    /// If set, the folder is in a repository. Git rules apply only in repositories.
-    in_git: bool,
     files: [Option<Gitignore>; FILES.len()],
 }
 
@@ -40,11 +39,9 @@ pub(super) fn makes_rules(name: &std::ffi::OsStr) -> bool {
 impl Rules {
     /// Returns the rules of a folder with ignore files or a repository.
     pub(super) fn add(parent: &Arc<Self>, folder: &Dir, path: &Path) -> Arc<Self> {
-        let has_git = folder.symlink_metadata(GIT).is_ok();
         Arc::new(Self {
             parent: Some(Arc::clone(parent)),
-            has_git,
-            in_git: has_git || parent.in_git,
+            has_git: folder.symlink_metadata(GIT).is_ok(),
             files: FILES.map(|file| read(folder, path, file)),
         })
     }
@@ -72,7 +69,7 @@ impl Rules {
             let kinds = results.iter_mut().zip(&rules.files).enumerate();
             for (kind, (result, file)) in kinds {
                 let is_git = kind >= FIRST_OF_GIT;
-                if *result != FilterResult::NoMatch || is_git && (saw_git || !self.in_git) {
+                if *result != FilterResult::NoMatch || is_git && saw_git {
                     continue;
                 }
                 if let Some(file) = file {

@@ -107,7 +107,8 @@ impl<T, F: Fn(WalkedFile<'_>) -> Option<T>> Walk<'_, F> {
     }
 
     /// Returns whether a path passes. The requested glob decides first, then the ignore files, then
-    /// the file type and the rule for hidden files. The contents of `.git` never pass.
+    /// the file type and the rule for hidden files. A folder that the glob names passes, so that the
+    /// files in it are found. The contents of `.git` never pass.
     fn passes(&self, rules: &Rules, path: &Path, name: &OsStr, kind: FileType) -> bool {
         let is_folder = kind.is_dir();
         if name == GIT {
@@ -116,6 +117,7 @@ impl<T, F: Fn(WalkedFile<'_>) -> Option<T>> Walk<'_, F> {
         match self.filter.by_glob(path, is_folder) {
             FilterResult::Included => return true,
             FilterResult::Excluded => return false,
+            FilterResult::NoMatch if is_folder && self.filter.names_folder(path) => return true,
             FilterResult::NoMatch => {}
         }
         let ruled = rules.filter_result(path, is_folder);

@@ -52,3 +52,11 @@ fn inner<'a>(root: &Path, path: &'a Path) -> Option<&'a Path> {
     let really = || path.strip_prefix(real(root)?).ok();
     path.strip_prefix(root).ok().or_else(really).or_else(|| path.strip_prefix(ALIAS).ok())
 }
+
+/// Returns the part of an absolute glob after the path of the workspace.
+pub(super) fn relative_glob(roots: &[PathBuf], glob: &str) -> Option<String> {
+    let (not, path) = glob.strip_prefix('!').map_or(("", glob), |path| ("!", path));
+    let mut roots = roots.iter().filter_map(|root| root.to_str()).chain([ALIAS]);
+    let inner = roots.find_map(|root| path.strip_prefix(root).filter(|rest| rest.starts_with('/')));
+    inner.map(|inner| format!("{not}{inner}"))
+}

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, statat};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::blocking;
+use super::{blocking, visible};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
 use crate::tools::output::Output;
@@ -27,8 +27,8 @@ pub(super) struct Glob;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GlobInput {
-    /// The pattern, such as `**/*.rs` or `src/*.{js,ts}`. Without a slash it matches file names in
-    /// all folders.
+    /// The pattern, such as `**/*.rs` or `src/*.{js,ts}`, relative to `path` or absolute in the
+    /// workspace. Without a slash it matches file names in all folders.
     pattern: String,
     /// The folder to search, relative to the workspace.
     #[serde(default = "workspace_root")]
@@ -44,7 +44,7 @@ impl TypedTool for Glob {
     const DESCRIPTION: &'static str = "Finds files of the workspace by a pattern for their names, \
         and returns their paths, one per line, relative to the workspace, the newest first. It \
         searches all sub-folders except those that are hidden or excluded by a .gitignore, unless \
-        the pattern matches them, and follows no symbolic links. Use it to find files before you \
+        the pattern matches or names them, as .github/** does, and follows no symbolic links. Use it to find files before you \
         read them; use Grep to search their content.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
@@ -78,7 +78,7 @@ pub(super) fn find(
     if input.pattern.is_empty() {
         return Err(ToolError::Invalid("the pattern is empty".to_owned()));
     }
-    let filter = Filter::new(origin.folder(), Some(&input.pattern), None)?;
+    let filter = Filter::new(workspace, origin.folder(), Some(&input.pattern), None)?;
     let mut fits = walk(&origin, &filter, watch, |WalkedFile { folder, name, path }| {
         // Files that were deleted in the meantime are omitted.
         let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -96,7 +96,7 @@ fn text(fits: Vec<Fit>) -> String {
     let more = fits.len().saturating_sub(MAX_PATHS);
     let mut text = String::new();
     for fit in fits.into_iter().take(MAX_PATHS) {
-        let _ = writeln!(text, "{}", fit.path.display());
+        let _ = writeln!(text, "{}", visible(&fit.path.to_string_lossy()));
     }
     if more > 0 {
         let _ = writeln!(text, "[{more} more; use a narrower pattern or a sub-folder]");

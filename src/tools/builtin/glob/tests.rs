@@ -60,6 +60,64 @@ async fn hidden_and_ignored_folders_are_searched_only_when_the_pattern_fits_them
 }
 
 #[tokio::test]
+async fn a_hidden_or_ignored_folder_that_the_pattern_names_is_searched() {
+    let folder = TempDir::new().unwrap();
+    for path in [".git/x.yml", ".github/workflows/ci.yml", "sub/.github/x.yml", "target/d/x.yml"] {
+        make(&folder, path, 0);
+    }
+    fs::write(folder.path().join(".gitignore"), "/target/\n").unwrap();
+    for (pattern, path, expected) in [
+        (".github/**", ".", ".github/workflows/ci.yml\n"),
+        ("/.github/workflows/*.yml", ".", ".github/workflows/ci.yml\n"),
+        ("**/.github/**/*.yml", ".", ".github/workflows/ci.yml\nsub/.github/x.yml\n"),
+        (".github/*", "sub", "sub/.github/x.yml\n"),
+        ("target/**/*.yml", ".", "target/d/x.yml\n"),
+        ("{target,.github}/**", ".", ".github/workflows/ci.yml\ntarget/d/x.yml\n"),
+        ("**/*.yml", ".", "No files match the pattern."),
+        (".git/**", ".", "No files match the pattern."),
+    ] {
+        assert_eq!(glob(&folder, pattern, path).await, Ok(expected.to_owned()), "{pattern} {path}");
+    }
+}
+
+#[tokio::test]
+async fn an_absolute_pattern_in_the_workspace_is_relative_to_the_workspace() {
+    let folder = TempDir::new().unwrap();
+    for path in ["a.rs", "src/b.rs", "src/deep/c.rs"] {
+        make(&folder, path, 0);
+    }
+    let root = folder.path().to_str().unwrap();
+    for (pattern, path, expected) in [
+        (format!("{root}/**/*.rs"), ".", "a.rs\nsrc/b.rs\nsrc/deep/c.rs\n"),
+        (format!("{root}/src/*.rs"), "src", "src/b.rs\n"),
+        ("/workspace/src/**".to_owned(), ".", "src/b.rs\nsrc/deep/c.rs\n"),
+        (format!("!{root}/src/**"), ".", "a.rs\n"),
+        ("/src/*".to_owned(), ".", "src/b.rs\n"),
+        (format!("{root}2/*"), ".", "No files match the pattern."),
+    ] {
+        assert_eq!(glob(&folder, &pattern, path).await, Ok(expected.to_owned()), "{pattern}");
+    }
+}
+
+#[tokio::test]
+async fn a_gitignore_applies_without_a_repository() {
+    let folder = TempDir::new().unwrap();
+    for path in ["x.log", "x.rs", "sub/y.rs", "sub/z.rs"] {
+        make(&folder, path, 0);
+    }
+    fs::write(folder.path().join(".gitignore"), "*.log\n").unwrap();
+    fs::write(folder.path().join("sub/.gitignore"), "z.rs\n").unwrap();
+    assert_eq!(glob(&folder, "!*.md", ".").await, Ok("sub/y.rs\nx.rs\n".to_owned()));
+}
+
+#[tokio::test]
+async fn control_characters_in_file_names_are_escaped() {
+    let folder = TempDir::new().unwrap();
+    make(&folder, "a\nb\u{1b}[31m.txt", 0);
+    assert_eq!(glob(&folder, "*.txt", ".").await, Ok("a\\nb\\u{1b}[31m.txt\n".to_owned()));
+}
+
+#[tokio::test]
 async fn nothing_outside_of_the_workspace_is_found() {
     let outer = TempDir::new().unwrap();
     make(&outer, "secret.txt", 0);

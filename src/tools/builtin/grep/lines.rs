@@ -1,6 +1,5 @@
 //! Result lines in the format of ripgrep.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
@@ -11,6 +10,7 @@ use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 
 use super::search::MAX_TEXT;
 use super::{GrepInput, Mode};
+use crate::tools::builtin::visible;
 
 /// The maximum number of bytes shown of a line.
 const MAX_LINE: usize = 500;
@@ -60,7 +60,7 @@ pub(super) enum Hit {
 pub(super) struct Listing<'a> {
     matcher: &'a RegexMatcher,
     shape: Shape,
-    path: Cow<'a, str>,
+    path: String,
     text: String,
     lines: usize,
     matches: u64,
@@ -68,8 +68,8 @@ pub(super) struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    pub(super) fn new(matcher: &'a RegexMatcher, shape: Shape, path: &'a Path) -> Self {
-        let path = path.to_string_lossy();
+    pub(super) fn new(matcher: &'a RegexMatcher, shape: Shape, path: &Path) -> Self {
+        let path = visible(&path.to_string_lossy());
         Self { matcher, shape, path, text: String::new(), lines: 0, matches: 0, is_binary: false }
     }
 
@@ -166,6 +166,7 @@ impl Sink for Listing<'_> {
 /// Appends a line as text, truncated to `MAX_LINE`.
 fn show(line: &[u8], text: &mut String) {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
     let (start, rest) = line.split_at(line.len().min(MAX_LINE));
     // An incomplete character at the end is omitted.
     let whole = match std::str::from_utf8(start) {

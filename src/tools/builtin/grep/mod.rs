@@ -26,7 +26,8 @@ pub(super) struct GrepInput {
     /// The file or folder to search, relative to the workspace.
     #[serde(default = "workspace_root")]
     path: String,
-    /// Searches only files whose names match this pattern, such as `*.rs` or `src/**/*.{js,ts}`.
+    /// Searches only files whose names match this pattern, such as `*.rs` or `src/**/*.{js,ts}`,
+    /// relative to `path` or absolute in the workspace.
     glob: Option<String>,
     /// Searches only files of this type, such as `rust`, `py` or `js`.
     #[serde(rename = "type")]
@@ -86,8 +87,8 @@ impl TypedTool for Grep {
     const DESCRIPTION: &'static str = "Searches the contents of the workspace's files for a \
         regular expression, as ripgrep does, and returns the paths of the files with matches, or \
         the matching lines with output_mode `content`, sorted by path. It skips binary files, \
-        hidden files and files that a .gitignore excludes, and follows no symbolic links. Use it \
-        to search file contents; use Glob to find files by their names.";
+        hidden files and files that a .gitignore excludes, unless `glob` matches or names them, \
+        and follows no symbolic links. Use it to search file contents; use Glob to find files by their names.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, MmapChoice, SearcherBuilder};
 
@@ -49,7 +50,8 @@ pub(super) fn find(
 ) -> Result<(), ToolError> {
     let origin = SearchOrigin::new(workspace, &input.path)?;
     let plan = Plan::new(input)?;
-    let filter = Filter::new(origin.folder(), input.glob.as_deref(), input.kind.as_deref())?;
+    let filter =
+        Filter::new(workspace, origin.folder(), input.glob.as_deref(), input.kind.as_deref())?;
     let mut files = if origin.is_folder {
         walk(&origin, &filter, watch, |file| Some(file.path))?
     } else {
@@ -79,20 +81,20 @@ struct Plan {
 
 impl Plan {
     fn new(input: &GrepInput) -> Result<Self, ToolError> {
-        let matcher = RegexMatcherBuilder::new()
-            .multi_line(true)
-            .case_insensitive(input.ignore_case)
-            .dot_matches_new_line(input.multiline)
-            .size_limit(MAX_REGEX)
-            .dfa_size_limit(MAX_DFA)
-            .line_terminator((!input.multiline).then_some(b'\n'))
-            .build(&input.pattern)
-            .map_err(|error| {
+        // With CRLF as line end, `$` matches before it, and a pattern cannot contain a carriage
+        // return.
+        let (matcher, line_end) = if let Ok(matcher) = matcher(input, true) {
+            (matcher, LineTerminator::crlf())
+        } else {
+            let matcher = matcher(input, false).map_err(|error| {
                 ToolError::Invalid(format!("the pattern is not a regular expression: {error}"))
             })?;
+            (matcher, LineTerminator::default())
+        };
         let shape = Shape::of(input);
         let mut searcher = SearcherBuilder::new();
         searcher
+            .line_terminator(line_end)
             .multi_line(input.multiline)
             .line_number(shape.numbers)
             .before_context(shape.before)
@@ -102,6 +104,26 @@ impl Plan {
             .memory_map(MmapChoice::never());
         Ok(Self { matcher, searcher, shape })
     }
+}
+
+/// Compiles the pattern. If `crlf` is set, lines end with CRLF or LF.
+fn matcher(input: &GrepInput, crlf: bool) -> Result<RegexMatcher, grep_regex::Error> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .multi_line(true)
+        .case_insensitive(input.ignore_case)
+        .dot_matches_new_line(input.multiline)
+        .size_limit(MAX_REGEX)
+        .dfa_size_limit(MAX_DFA)
+        .line_terminator(Some(b'\n'));
+    if crlf {
+        builder.crlf(true);
+    }
+    if input.multiline {
+        // A match may contain line ends.
+        builder.line_terminator(None);
+    }
+    builder.build(&input.pattern)
 }
 
 /// Searches a list of files. Results are in the order of the list.

@@ -97,6 +97,40 @@ async fn one_file_a_folder_a_glob_or_a_type_can_be_searched() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_line_matches_before_crlf_and_lf() {
+    let folder = workspace(&[("dos.txt", "one\r\ntwo one\r\n"), ("unix.txt", "one\nones\n")]);
+    for (pattern, multiline, expected) in [
+        ("^one$", false, "dos.txt:1\nunix.txt:1\n"),
+        ("one$", false, "dos.txt:2\nunix.txt:1\n"),
+        ("one$", true, "dos.txt:2\nunix.txt:1\n"),
+        // A carriage return in the pattern is still found.
+        ("one\\r$", false, "dos.txt:2\n"),
+        ("one\\r\\ntwo", true, "dos.txt:1\n"),
+    ] {
+        let input = json!({ "pattern": pattern, "output_mode": "count", "multiline": multiline });
+        assert_eq!(grep(&folder, input).await, Ok(expected.to_owned()), "{pattern} {multiline}");
+    }
+}
+
+#[tokio::test]
+async fn a_hidden_folder_that_the_glob_names_is_searched() {
+    let folder = workspace(&[(".github/ci.yml", "needle\n"), (".other/ci.yml", "needle\n")]);
+    let input = json!({ "pattern": "needle", "glob": ".github/**" });
+    assert_eq!(grep(&folder, input).await, Ok(".github/ci.yml\n".to_owned()));
+}
+
+#[tokio::test]
+async fn control_characters_in_file_names_are_escaped() {
+    let folder = workspace(&[("a\nb.txt", "needle\n")]);
+    for (mode, expected) in
+        [("content", "a\\nb.txt:1:needle\n"), ("files_with_matches", "a\\nb.txt\n")]
+    {
+        let input = json!({ "pattern": "needle", "output_mode": mode });
+        assert_eq!(grep(&folder, input).await, Ok(expected.to_owned()));
+    }
+}
+
+#[tokio::test]
 async fn a_search_without_matches_succeeds() {
     let found = grep(&poem(), json!({ "pattern": "haystack" })).await;
     assert_eq!(found, Ok("No files match.\n".to_owned()));

@@ -38,7 +38,7 @@ fn a_folder_replaced_by_a_link_reveals_no_names_outside_of_the_workspace() {
     symlink(outer.path().join("elsewhere"), root.join("link")).unwrap();
     let (one, other) = (root.join("folder"), root.join("link"));
     let workspace = Workspace::new(root.clone());
-    let filter = Filter::new(Path::new(""), None, None).unwrap();
+    let filter = Filter::new(&workspace, Path::new(""), None, None).unwrap();
     let (watch, _guard) = Watch::of(&CancellationToken::new());
     let is_over = AtomicBool::new(false);
     let (mut fooled, mut found) = (Vec::new(), Vec::new());
