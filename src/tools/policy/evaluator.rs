@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::rule::shortened;
+use super::rule::{denial, shortened};
 use super::{EvaluatorSource, OperatorPolicy, PolicyDecision, visible};
 use crate::domain::ids::SessionId;
 use crate::domain::permission::Permission;
@@ -98,9 +98,8 @@ impl Evaluator {
             failure.into_tool_error(name, self.timeout)
         })?;
         let reason = reason.map(shortened);
-        let refuses = || format!("This call of {name} was not allowed.");
         let reason = match decision {
-            Permission::Deny => Some(reason.unwrap_or_else(refuses)),
+            Permission::Deny => Some(denial(name, "the permission service denied it", reason)),
             Permission::Allow | Permission::Ask => reason,
         };
         Ok(PolicyDecision { permission: decision, reason, is_by_mode: true })

@@ -97,6 +97,8 @@ pub(super) struct CompiledRule {
     members: Vec<(String, Pattern)>,
     decision: Permission,
     reason: Option<String>,
+    /// The rule as a denial names it.
+    name: String,
 }
 
 impl CompiledRule {
@@ -111,7 +113,7 @@ impl CompiledRule {
             members.push((member.clone(), pattern));
         }
         let (tool, decision) = (Wildcard::of_word(&rule.tool), rule.decision);
-        Ok(Self { tool, members, decision, reason: rule.reason.clone() })
+        Ok(Self { tool, members, decision, reason: rule.reason.clone(), name: name(rule) })
     }
 
     /// Returns `true` if this rule matches the call.
@@ -136,15 +138,31 @@ impl CompiledRule {
 
     /// Returns the decision of this rule for a call of the tool.
     pub(super) fn policy_decision(&self, tool: &str) -> PolicyDecision {
-        let forbids = || format!("A rule does not allow this call of {tool}.");
         let own = || self.reason.clone().map(shortened);
         let reason = match self.decision {
-            Permission::Deny => Some(own().unwrap_or_else(forbids)),
+            Permission::Deny => {
+                let denied_by = format!("the permission rule for {} denies it", self.name);
+                Some(denial(tool, &denied_by, own()))
+            }
             Permission::Ask => own(),
             Permission::Allow => None,
         };
         PolicyDecision { permission: self.decision, reason, is_by_mode: false }
     }
+}
+
+/// Returns the text that the model reads of a denied call: the tool, the cause and its reason.
+pub(super) fn denial(tool: &str, denied_by: &str, reason: Option<String>) -> String {
+    let reason = reason.map(|reason| format!(" {reason}")).unwrap_or_default();
+    format!("This call of {tool} did not run: {denied_by}.{reason}")
+}
+
+/// Names a rule by its patterns, such as `"Edit" with file_path "docs/**"`.
+fn name(rule: &Rule) -> String {
+    let patterns = rule.input.iter().map(|(member, pattern)| format!("{member} {pattern:?}"));
+    let patterns: Vec<String> = patterns.collect();
+    let with = if patterns.is_empty() { "" } else { " with " };
+    shortened(format!("{:?}{with}{}", rule.tool, patterns.join(" and ")))
 }
 
 fn certainly_matches((member, pattern): &(String, Pattern), input: &CallInput) -> bool {

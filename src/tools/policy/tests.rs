@@ -87,23 +87,34 @@ fn rules_stop_every_attack_and_pass_every_control_case() {
 }
 
 #[test]
-fn a_verdict_contains_the_reason_of_its_rule() {
+fn a_denial_is_a_sentence_that_names_the_tool_the_rule_and_its_reason() {
     let session = rules(json!([
         { "tool": "Write", "decision": "deny", "reason": "Ask Ada first." },
-        { "tool": "Edit", "decision": "deny" },
+        { "tool": "Ed*", "input": { "file_path": "docs/**" }, "decision": "deny" },
         { "tool": "Bash", "decision": "ask", "reason": "It costs money." },
     ]));
     let policy = policy(&OperatorPolicy::default(), &session, PermissionMode::AcceptEdits);
-    let decision = |tool| policy.evaluate(&call(tool, "{}"), ToolClass::Checkable);
+    let input = r#"{"file_path":"docs/a"}"#;
+    let decision = |tool| policy.evaluate(&call(tool, input), ToolClass::Checkable);
     let ruled = |permission, reason: &str| PolicyDecision {
         permission,
         reason: Some(reason.to_owned()),
         is_by_mode: false,
     };
-    assert_eq!(decision("Write"), ruled(Permission::Deny, "Ask Ada first."));
+    let denied = |text: &str| ruled(Permission::Deny, text);
+    assert_eq!(
+        decision("Write"),
+        denied(
+            "This call of Write did not run: the permission rule for \"Write\" denies it. Ask Ada \
+             first."
+        )
+    );
     assert_eq!(
         decision("Edit"),
-        ruled(Permission::Deny, "A rule does not allow this call of Edit.")
+        denied(
+            "This call of Edit did not run: the permission rule for \"Ed*\" with file_path \
+             \"docs/**\" denies it."
+        )
     );
     assert_eq!(decision("Bash"), ruled(Permission::Ask, "It costs money."));
     assert_eq!(

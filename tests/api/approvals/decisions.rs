@@ -148,7 +148,9 @@ async fn a_client_cannot_allow_an_input_that_the_operator_denies() {
     let run = session.ask("Write it").await;
     session.allow("toolu_1", json!({ "input": write("secrets/a", "x") })).await;
     let run = session.settled(&run).await;
-    assert_eq!(run["output_text"], "It said: Error: Secrets are protected.\u{fffd}");
+    let denied = "It said: Error: This call of write_file did not run: the permission rule for \"*\" \
+        with path \"secrets/**\" denies it. Secrets are protected.\u{fffd}";
+    assert_eq!(run["output_text"], denied);
     assert!(!app.folder.path().join("secrets").exists());
 }
 

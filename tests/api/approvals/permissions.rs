@@ -63,7 +63,9 @@ async fn the_first_matching_rule_decides_and_its_reason_is_sent_to_the_model() {
     ]);
     let session = app.session_with(json!({ "permissions": rules })).await;
     let run = session.ask("Write").await;
-    assert_eq!(run["output_text"], "Error: This file is read-only.");
+    let denied = "Error: This call of write_file did not run: the permission rule for \"write_file\" \
+        with path \"docs/secret\" denies it. This file is read-only.";
+    assert_eq!(run["output_text"], denied);
     assert_eq!(permissions(&session).await, ["allow", "deny"]);
     assert_eq!((exists(&app, "docs/a"), exists(&app, "docs/secret")), (true, false));
 }
@@ -94,7 +96,9 @@ async fn a_rule_of_a_session_cannot_allow_calls_that_the_operator_denies() {
     let allow = json!([{ "tool": "*", "decision": "allow" }]);
     let body = json!({ "permission_mode": "bypass", "permissions": allow });
     let session = app.session_with(body).await;
-    assert_eq!(session.ask("Write").await["output_text"], "Error: Read only.");
+    let denied = "Error: This call of write_file did not run: the permission rule for \"write_file\" \
+        denies it. Read only.";
+    assert_eq!(session.ask("Write").await["output_text"], denied);
     assert!(!exists(&app, "a"));
 }
 
@@ -212,7 +216,9 @@ async fn the_evaluator_decides_before_an_approval_is_requested() {
     let inputs: Vec<&Value> = pending.iter().map(|call| &call["input"]["path"]).collect();
     assert_eq!(inputs, ["other"]);
     let refused = &session.history().await[4]["message"]["content"][0]["content"];
-    assert_eq!(refused, "Error: Too risky.");
+    let denied = "Error: This call of write_file did not run: the permission service denied it. Too \
+        risky.";
+    assert_eq!(refused, denied);
     assert_eq!((exists(&app, "yes"), exists(&app, "no")), (true, false));
     session.cancel(&run).await;
     session.settled(&run).await;

@@ -55,8 +55,9 @@ async fn a_permission_evaluator_decides_calls_and_is_not_offered_to_the_model() 
         json!({ "tool": "write_file", "input": { "path": "a.txt", "content": "a" },
                 "class": "checkable", "session_id": Value::Null, "tool_use_id": Value::Null })
     );
-    let denied = ("Error: Not on a Friday.".to_owned(), true);
-    assert_eq!(evaluated_by(&Fake::new(), "deny").await, denied);
+    let denied = "Error: This call of write_file did not run: the permission service denied it. Not \
+        on a Friday.";
+    assert_eq!(evaluated_by(&Fake::new(), "deny").await, (denied.to_owned(), true));
 }
 
 #[tokio::test(flavor = "multi_thread")]

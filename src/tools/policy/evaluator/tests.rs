@@ -96,11 +96,20 @@ async fn the_evaluator_can_defer_to_a_person() {
 #[tokio::test]
 async fn a_denial_always_has_a_reason() {
     let (_, evaluation) = answered(Json(json!({ "decision": "deny", "reason": "No." }))).await;
-    assert_eq!(evaluation.unwrap(), opinion(Permission::Deny, Some("No.")));
+    assert_eq!(
+        evaluation.unwrap(),
+        opinion(
+            Permission::Deny,
+            Some("This call of Edit did not run: the permission service denied it. No.")
+        )
+    );
     let (_, evaluation) = answered(Json(json!({ "decision": "deny" }))).await;
     assert_eq!(
         evaluation.unwrap(),
-        opinion(Permission::Deny, Some("This call of Edit was not allowed."))
+        opinion(
+            Permission::Deny,
+            Some("This call of Edit did not run: the permission service denied it.")
+        )
     );
 }
 
