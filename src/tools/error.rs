@@ -45,6 +45,14 @@ pub enum ToolError {
 }
 
 impl ToolError {
+    /// The error of a failed request to `server`, such as `the weather service`.
+    pub(super) fn of_request(error: &reqwest::Error, server: &str) -> Self {
+        if error.is_timeout() {
+            return Self::Timeout(format!("{server} did not answer in time"));
+        }
+        Self::Network(format!("fetch failed: {server} cannot be reached"))
+    }
+
     /// The error type that clients receive and the ledger stores.
     pub const fn error_type(&self) -> Option<ToolErrorType> {
         match self {
@@ -55,5 +63,30 @@ impl ToolError {
             Self::NoResponse(_) => Some(ToolErrorType::McpNoResponse),
             Self::Network(_) => Some(ToolErrorType::NetworkError),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_without_an_answer_in_time_is_a_timeout_and_no_network_error() {
+        // The server accepts the connection and never answers.
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", server.local_addr().unwrap());
+        let client = reqwest::Client::builder().timeout(Duration::from_millis(50)).build().unwrap();
+        let error = client.get(&url).send().await.unwrap_err();
+        let timeout = ToolError::of_request(&error, "the service");
+        assert_eq!(timeout, ToolError::Timeout("the service did not answer in time".to_owned()));
+        drop(server);
+        let error = client.get(&url).send().await.unwrap_err();
+        let expected = "fetch failed: the service cannot be reached".to_owned();
+        let network = ToolError::of_request(&error, "the service");
+        assert_eq!(network, ToolError::Network(expected));
     }
 }

@@ -98,7 +98,7 @@ impl Endpoint {
     fn unreachable(&self, error: reqwest::Error) -> ToolError {
         let error = error.without_url();
         tracing::warn!(tool.name = self.name, %error, "endpoint of a tool unreachable");
-        ToolError::Network("fetch failed: the endpoint cannot be reached".to_owned())
+        ToolError::of_request(&error, "the endpoint")
     }
 }
 

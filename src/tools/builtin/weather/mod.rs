@@ -151,6 +151,7 @@ fn with_path(url: &Url, last: &str) -> Result<Url, BadOpenMeteo> {
 }
 
 fn unreachable(error: reqwest::Error) -> ToolError {
-    tracing::warn!(error = %error.without_url(), "weather service unreachable");
-    ToolError::Network("fetch failed: the weather service cannot be reached".to_owned())
+    let error = error.without_url();
+    tracing::warn!(%error, "weather service unreachable");
+    ToolError::of_request(&error, "the weather service")
 }

@@ -85,16 +85,15 @@ impl Web {
 /// that the error reveals nothing about the network.
 fn failed(error: &PageError) -> ToolError {
     match error {
+        // A server that stops in the middle of a page is as slow as one that never begins.
+        PageError::Body(BadBody::Broken(broken)) if broken.is_timeout() => slow(),
         PageError::Refused(_)
         | PageError::Port
         | PageError::Redirects
         | PageError::Location
         | PageError::Unreachable(_)
         | PageError::Body(BadBody::Broken(_)) => ToolError::Network(error_text("fetch failed")),
-        PageError::Slow => {
-            let seconds = PAGE_TIMEOUT.as_secs();
-            ToolError::Timeout(error_text(&format!("the page was not received within {seconds} s")))
-        }
+        PageError::Slow => slow(),
         PageError::Status(status) => {
             ToolError::Failed(error_text(&format!("the page answered with status {status}")))
         }
@@ -102,6 +101,11 @@ fn failed(error: &PageError) -> ToolError {
             ToolError::Failed(error_text(&error.to_string()))
         }
     }
+}
+
+fn slow() -> ToolError {
+    let seconds = PAGE_TIMEOUT.as_secs();
+    ToolError::Timeout(error_text(&format!("the page was not received within {seconds} s")))
 }
 
 fn error_text(why: &str) -> String {

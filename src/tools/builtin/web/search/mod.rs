@@ -11,7 +11,7 @@ use reqwest::{Client, RequestBuilder, Url};
 use secrecy::SecretString;
 use serde::Serialize;
 
-use crate::outbound::read_body;
+use crate::outbound::{BadBody, read_body};
 use crate::tools::error::ToolError;
 pub(in crate::tools::builtin) use domains::Domains;
 use html_to_markdown::collapse_whitespace;
@@ -115,8 +115,9 @@ impl Search {
 
     async fn fetch(&self, request: RequestBuilder) -> Result<Vec<u8>, Failure> {
         let response = request.send().await.map_err(|error| {
-            tracing::warn!(error = %error.without_url(), "search service unreachable");
-            Failure::Unreachable
+            let error = error.without_url();
+            tracing::warn!(%error, "search service unreachable");
+            Failure::of_request(&error)
         })?;
         let status = response.status();
         if !status.is_success() {
@@ -125,7 +126,10 @@ impl Search {
         }
         read_body(response, MAX_ANSWER).await.map_err(|error| {
             tracing::warn!(%error, "response of the search service was incomplete");
-            Failure::Unreachable
+            match error {
+                BadBody::Broken(error) => Failure::of_request(&error),
+                BadBody::Large(_) | BadBody::Compressed => Failure::Unreachable,
+            }
         })
     }
 }
@@ -137,6 +141,8 @@ pub(in crate::tools::builtin) enum Failure {
     Query,
     #[error("fetch failed")]
     Unreachable,
+    #[error("the search service did not answer in time")]
+    Slow,
     #[error("the search service answered with status {0}")]
     Status(u16),
     #[error("the response of the search service cannot be parsed")]
@@ -144,12 +150,17 @@ pub(in crate::tools::builtin) enum Failure {
 }
 
 impl Failure {
+    fn of_request(error: &reqwest::Error) -> Self {
+        if error.is_timeout() { Self::Slow } else { Self::Unreachable }
+    }
+
     /// Converts the failure to a tool error whose text begins with `before`.
     pub(in crate::tools::builtin) fn of(self, before: &str) -> ToolError {
         let text = format!("{before}{self}");
         match self {
             Self::Query => ToolError::Invalid(text),
             Self::Unreachable => ToolError::Network(text),
+            Self::Slow => ToolError::Timeout(text),
             Self::Status(_) | Self::Unreadable => ToolError::Failed(text),
         }
     }
@@ -178,4 +189,22 @@ fn with_path(url: &Url, path: &[&str]) -> Result<Url, BadSearch> {
     segments.pop_if_empty().extend(path);
     drop(segments);
     Ok(extended)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_search_service_that_does_not_answer_in_time_is_a_timeout() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", server.local_addr().unwrap()).parse().unwrap();
+        let http = Client::builder().timeout(Duration::from_millis(50)).build().unwrap();
+        let search = Search { http, provider: Provider::Searxng(url) };
+        let failure = search.find("ferris", &Domains::default(), 5).await.unwrap_err();
+        let expected = "Error: the search service did not answer in time".to_owned();
+        assert_eq!(failure.of("Error: "), ToolError::Timeout(expected));
+    }
 }
