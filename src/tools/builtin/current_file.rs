@@ -5,7 +5,7 @@ use super::blocking;
 use crate::tools::error::ToolError;
 use crate::tools::output::FileChange;
 use crate::tools::text::TextFile;
-use crate::tools::text::numbered::snippet;
+use crate::tools::text::snippets::snippets;
 use crate::tools::tool::ToolContext;
 use crate::tools::workspace::hash;
 
@@ -95,9 +95,9 @@ pub(in crate::tools) async fn check_read_state(
 
 /// Formats the result of a file change.
 pub(in crate::tools) fn updated(path: &str, before: &str, after: &str) -> String {
-    let snippet = snippet(before, after);
+    let snippets = snippets(before, after);
     format!(
         "The file {path} has been updated. Here's the result of running `cat -n` on a snippet of \
-         the edited file:\n{snippet}"
+         the edited file:\n{snippets}"
     )
 }

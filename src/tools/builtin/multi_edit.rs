@@ -31,8 +31,8 @@ impl TypedTool for MultiEdit {
     const NAME: &'static str = NAME;
     const DESCRIPTION: &'static str = "Makes several replacements in one file of the workspace: \
         all of them, or none if one of them fails. They are applied in order, each to the result \
-        of the previous one. Read the file first, as for Edit. Returns the changed lines with \
-        their numbers.";
+        of the previous one. Read the file first, as for Edit. Returns the changed lines of each \
+        edit with their numbers.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Variable;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;

@@ -2,6 +2,7 @@
 
 pub(in crate::tools) mod edits;
 pub(in crate::tools) mod numbered;
+pub(in crate::tools) mod snippets;
 
 use super::error::ToolError;
 

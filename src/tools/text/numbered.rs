@@ -7,11 +7,6 @@ const MAX_LINE: usize = 2000;
 /// The maximum size of a page, in bytes. It is less than the limit of a result, so that pages end
 /// between lines.
 const MAX_PAGE: usize = 96 * 1024;
-/// The number of lines shown before and after a change.
-const CONTEXT: usize = 4;
-/// The maximum size of a snippet, in bytes and in lines.
-const MAX_SNIPPET: usize = 24 * 1024;
-const MAX_SNIPPET_LINES: usize = 400;
 
 /// A range of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,30 +32,9 @@ pub(in crate::tools) fn page(text: &str, part: Part) -> String {
     page
 }
 
-/// Returns the changed lines of the new text with some lines of context.
-pub(in crate::tools) fn snippet(before: &str, after: &str) -> String {
-    let (old, new) = (before.lines().count(), after.lines().count());
-    let starts = before.lines().zip(after.lines());
-    let same = starts.take_while(|(old, new)| old == new).count();
-    let ends = before.lines().rev().zip(after.lines().rev()).take(old.min(new) - same);
-    let same_end = ends.take_while(|(old, new)| old == new).count();
-    let start = same.saturating_sub(CONTEXT);
-    let end = (new - same_end + CONTEXT).min(new);
-    let count = end.saturating_sub(start);
-    let lines = after.lines().skip(start).take(count.min(MAX_SNIPPET_LINES));
-    let (mut text, shown) = numbered(lines, start, MAX_SNIPPET);
-    if new == 0 {
-        text.push_str("[the file is empty]");
-    }
-    if shown < count {
-        let _ = write!(text, "\n[{} more lines]", count - shown);
-    }
-    text
-}
-
 /// Formats numbered lines up to `room` bytes, but at least one. Returns the text and the number of
 /// lines.
-fn numbered<'a>(
+pub(super) fn numbered<'a>(
     lines: impl Iterator<Item = &'a str>,
     offset: usize,
     room: usize,

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::edits::{Edit, apply, apply_all, with_line_ends_of};
-use super::numbered::{Part, page, snippet};
+use super::numbered::{Part, page};
+use super::snippets::snippets;
 use super::*;
 
 fn edit(old: &str, new: &str) -> Edit {
@@ -149,17 +150,40 @@ fn a_long_line_is_truncated_and_a_long_page_ends_between_lines() {
 }
 
 #[test]
+fn each_place_that_changed_has_a_snippet_of_its_own() {
+    let numbers: Vec<String> = (1..=100).map(|number| number.to_string()).collect();
+    let before = numbers.join("\n");
+    let after = before.replace("\n10\n", "\nten\n").replace("\n50\n51\n", "\n");
+    let after = after.replace("\n90\n", &format!("\n{}", "x\n".repeat(500)));
+    let text = snippets(&before, &after);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines[0], lines[4], lines[8]), ("     6→6", "    10→ten", "    14→14"));
+    assert_eq!((lines[9], lines[10]), ("[31 unchanged lines]", "    46→46"));
+    assert_eq!((lines[13], lines[14], lines[17]), ("    49→49", "    50→52", "    53→55"));
+    assert_eq!((lines[18], lines[19]), ("[30 unchanged lines]", "    84→86"));
+    assert_eq!((lines.len(), lines[lines.len() - 1]), (19 + 133 + 1, "[375 more lines]"));
+}
+
+#[test]
+fn the_number_of_snippets_is_limited_and_the_others_are_counted() {
+    let before = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n".repeat(40);
+    let text = snippets(&before, &before.replace("\n5\n", "\nfive\n"));
+    assert_eq!(text.matches("five").count(), 32);
+    assert!(text.ends_with("\n[8 more changes]"), "{text}");
+}
+
+#[test]
 fn a_snippet_shows_the_changed_lines_with_four_lines_of_context() {
     let before = (1..=20).fold(String::new(), |text, n| text + &format!("line {n}\n"));
     let after = before.replace("line 10\n", "ten\nand a half\n");
-    let lines: Vec<String> = snippet(&before, &after).lines().map(str::to_owned).collect();
+    let lines: Vec<String> = snippets(&before, &after).lines().map(str::to_owned).collect();
     assert_eq!(lines.first().unwrap(), "     6→line 6");
     assert_eq!(lines.last().unwrap(), "    15→line 14");
     assert_eq!(lines[4..6], ["    10→ten", "    11→and a half"]);
-    assert_eq!(snippet("", "new\n"), "     1→new");
-    assert_eq!(snippet("old\n", ""), "[the file is empty]");
+    assert_eq!(snippets("", "new\n"), "     1→new");
+    assert_eq!(snippets("old\n", ""), "[the file is empty]");
     let flood = "x\n".repeat(1000);
-    assert!(snippet("", &flood).ends_with("   400→x\n[600 more lines]"));
+    assert!(snippets("", &flood).ends_with("   400→x\n[600 more lines]"));
 }
 
 /// Generates texts of few letters and all kinds of line ends, so that matches are likely.
