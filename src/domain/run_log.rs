@@ -6,6 +6,7 @@ use super::call_end::EndReason;
 use super::source::Source;
 use super::sub_agent::SubAgentSummary;
 use super::tool::CallState;
+use super::tool_error::ToolErrorType;
 
 /// The tool calls of a run and their sources.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,4 +37,7 @@ pub struct LoggedCall {
     /// ended, and for a call whose tool succeeded or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<EndReason>,
+    /// The type of the failure, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<ToolErrorType>,
 }

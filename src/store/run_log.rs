@@ -9,6 +9,7 @@ use crate::domain::ids::RunId;
 use crate::domain::run_log::{LoggedCall, RunLog};
 use crate::domain::source::{Source, each_once};
 use crate::domain::tool::CallState;
+use crate::domain::tool_error::ToolErrorType;
 
 /// Maximum number of calls that are listed for one run.
 const MAX_LISTED: i64 = 1000;
@@ -16,7 +17,7 @@ const MAX_LISTED: i64 = 1000;
 /// Reads the calls of a run, in the order in which the model made them.
 pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLog, StoreError> {
     let rows = sqlx::query!(
-        "SELECT tool_use_id, name, state, sources::text, child_run_id, end_reason
+        "SELECT tool_use_id, name, state, error_type, sources::text, child_run_id, end_reason
          FROM tool_calls WHERE run_id = $1 ORDER BY message_seq, position LIMIT $2",
         run_id.as_uuid(),
         MAX_LISTED,
@@ -30,8 +31,9 @@ pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLo
             .ok_or_else(|| unreadable("tool_calls", "state")(&row.state))?;
         let is_error = state.is_error();
         let reason = row.end_reason.as_deref().and_then(EndReason::parse);
+        let error_type = row.error_type.as_deref().and_then(ToolErrorType::parse);
         let (tool_use_id, name) = (row.tool_use_id, row.name);
-        calls.push(LoggedCall { tool_use_id, name, state, is_error, reason });
+        calls.push(LoggedCall { tool_use_id, name, state, is_error, error_type, reason });
         if let Some(text) = row.sources {
             let named: Vec<Source> =
                 serde_json::from_str(&text).map_err(unreadable("tool_calls", "sources"))?;

@@ -59,6 +59,39 @@ impl LedgerRow {
     }
 }
 
+/// The type of the failure of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallErrorType {
+    /// The message that contains the call.
+    pub message_seq: i32,
+    /// The ID of the call.
+    pub tool_use_id: String,
+    /// The type, if the call failed and its failure has one.
+    pub kind: Option<ToolErrorType>,
+}
+
+/// Lists the types of the failures of the calls in these messages of a session.
+pub async fn list_error_types(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    message_seqs: &[i32],
+) -> Result<Vec<CallErrorType>, StoreError> {
+    let rows = sqlx::query!(
+        "SELECT message_seq, tool_use_id, error_type FROM tool_calls
+         WHERE session_id = $1 AND message_seq = ANY ($2)",
+        session_id.as_uuid(),
+        message_seqs,
+    )
+    .fetch_all(conn)
+    .await?;
+    let read = rows.into_iter().map(|row| CallErrorType {
+        message_seq: row.message_seq,
+        tool_use_id: row.tool_use_id,
+        kind: row.error_type.as_deref().and_then(ToolErrorType::parse),
+    });
+    Ok(read.collect())
+}
+
 /// Lists the rows of an assistant message, in the order of its calls, after pending answers were
 /// committed: a row that is overdue here stays overdue.
 pub async fn list_final(

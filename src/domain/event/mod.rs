@@ -69,6 +69,12 @@ pub enum EventBody {
         content: Content,
         /// True if the call failed.
         is_error: bool,
+        /// The type of the failure, if its text shows it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error_type: Option<ToolErrorType>,
+        /// The recommended handling of a failure.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        handling: Option<Handling>,
     },
     /// A text block of the model's answer.
     #[serde(rename = "agent.message")]

@@ -13,7 +13,7 @@ use crate::http::extract::path::SessionPath;
 use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::http::state::Api;
-use crate::service;
+use crate::service::history::{error_types, list_messages as read_messages};
 use crate::service::sessions::export::HistoryItem;
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -32,7 +32,9 @@ pub(in crate::http) struct ListMessages {
     order: Option<Order>,
     /// The form of the messages: `raw`, as the model reads them; or `plain`, without the
     /// `<tool_use_error>` tags around results of failed calls, and with names instead of images,
-    /// documents and search results.
+    /// documents and search results. In the plain form every `tool_result` block has `is_error` and
+    /// `handling` (`SUCCESS` if the call succeeded), and `error_type` if the type of its failure is
+    /// known.
     #[param(inline)]
     view: Option<MessageView>,
 }
@@ -69,11 +71,14 @@ pub(in crate::http) async fn list_messages(
     let SessionPath(session_id) = path;
     let Params(ListMessages { limit, after, before, order, view }) = query;
     let request = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
-    let read = service::history::list_messages(&api.service, caller.tenant, session_id, request);
+    let read = read_messages(&api.service, caller.tenant, session_id, request);
     let mut page = read.await?;
     if view == Some(MessageView::Plain) {
+        let service = &api.service;
+        let types = error_types(service, caller.tenant, session_id, &page.items).await?;
         for stored in &mut page.items {
-            let content = plain(&stored.message.content);
+            let known = |id: &str| types.get(&(stored.seq - 1, id.to_owned())).copied();
+            let content = plain(&stored.message.content, known);
             stored.message.content =
                 content.map_err(|error| ApiError::Internal(error.to_string()))?;
         }

@@ -10,6 +10,7 @@ use super::result_content::{self, ResultContent};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::permission::Awaits;
+use crate::domain::tool_error::Handling;
 use crate::service::content::{ContentTotals, check_model_support};
 use crate::service::error::{Error, FieldError};
 use crate::service::state::Service;
@@ -189,6 +190,8 @@ impl ParsedResult {
                 custom_tool_use_id: self.tool_use_id.clone(),
                 content: summary.clone(),
                 is_error: self.is_error,
+                error_type: new.error_type(),
+                handling: self.is_error.then(|| Handling::of(new.error_type())),
             })));
         }
         let is_same = call.state == new.state()

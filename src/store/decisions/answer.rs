@@ -62,6 +62,11 @@ impl NewResult<'_> {
     pub const fn state(&self) -> CallState {
         if self.is_error { CallState::Failed } else { CallState::Done }
     }
+
+    /// The type of the failure, if its text shows it.
+    pub fn error_type(&self) -> Option<ToolErrorType> {
+        self.is_error.then(|| ToolErrorType::of_text(self.text)).flatten()
+    }
 }
 
 /// Records the result of an open call.
@@ -70,7 +75,6 @@ pub async fn finish(
     call: &LockedCall,
     new: &NewResult<'_>,
 ) -> Result<(), StoreError> {
-    let error_type = new.is_error.then(|| ToolErrorType::of_text(new.text)).flatten();
     sqlx::query!(
         "UPDATE tool_calls SET state = $4, result = $5, content = ($6::text)::json,
                 error_type = $7, finished_at = clock_timestamp()
@@ -81,7 +85,7 @@ pub async fn finish(
         new.state().as_str(),
         new.text,
         new.content,
-        error_type.map(ToolErrorType::as_str),
+        new.error_type().map(ToolErrorType::as_str),
     )
     .execute(conn)
     .await?;

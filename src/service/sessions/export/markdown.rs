@@ -31,7 +31,7 @@ pub(super) fn closing(count: i32) -> String {
 
 /// One message with its heading.
 pub(super) fn message(stored: &StoredMessage) -> Result<String, BadContent> {
-    let content = plain(&stored.message.content)?;
+    let content = plain(&stored.message.content, |_| None)?;
     let blocks = content.blocks()?;
     let is_result = |block: &Block<'_>| matches!(block.view, View::ToolResult { .. });
     let speaker = match stored.message.role {

@@ -6,6 +6,7 @@ use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{BadContent, Content, View};
 use crate::domain::stop_reason::StopReason;
 use crate::domain::tool::ToolCall;
+use crate::domain::tool_error::{Handling, ToolErrorType};
 
 /// The events of a reply: its thinking, and its text.
 pub(super) fn reply_events(content: &Content) -> Result<Vec<NewEvent>, BadContent> {
@@ -43,7 +44,15 @@ pub(super) fn call_event(call: &ToolCall) -> NewEvent {
 /// The event of a tool result.
 pub(super) fn result_event(tool_use_id: &str, content: Content, is_error: bool) -> NewEvent {
     let custom_tool_use_id = tool_use_id.to_owned();
-    NewEvent::new(&EventBody::UserCustomToolResult { custom_tool_use_id, content, is_error })
+    let text = if is_error { content.joined_text().ok() } else { None };
+    let error_type = text.as_deref().and_then(ToolErrorType::of_text);
+    NewEvent::new(&EventBody::UserCustomToolResult {
+        custom_tool_use_id,
+        content,
+        is_error,
+        error_type,
+        handling: is_error.then(|| Handling::of(error_type)),
+    })
 }
 
 /// The event of a settled run.
