@@ -1,5 +1,6 @@
 //! The composition root: builds the service of a configuration, runs it, and stops it.
 
+mod check;
 mod database;
 mod listening;
 mod model;
@@ -31,6 +32,7 @@ use crate::tools::mcp::ToolServers;
 use crate::tools::policy::Evaluator;
 use crate::webhooks::{self, Sender};
 use crate::worker::{Node, Worker, WorkerParts};
+pub use check::check;
 use database::{Pools, open_pools};
 pub use database::{bring_up_to_date, bring_up_to_date_and_grant, open_database};
 use listening::{Listening, Shared};

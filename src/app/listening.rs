@@ -18,8 +18,9 @@ use crate::config::{Listen, Serve};
 use crate::http::{
     Api, Forwarding, Health, Site, Timeouts, health_router, metrics_router, router, serve,
 };
+use crate::metrics::Metrics;
 use crate::service::{Options, Parts, Service, check_operator_agents};
-use crate::store::connections::TenantConnections;
+use crate::store::connections::{Connections, TenantConnections};
 use crate::tokens::Issuer;
 use crate::tools::Registry;
 use crate::tools::policy::OperatorPolicy;
@@ -46,16 +47,21 @@ impl Shared {
         Self { pool, bus, tools, permissions, workspaces: workspaces.into() }
     }
 
-    fn into_service(self, health: &Health, options: Options) -> Service {
+    pub(super) fn into_service(
+        self,
+        admission_pool: Connections,
+        metrics: Arc<Metrics>,
+        options: Options,
+    ) -> Service {
         let Self { pool, bus, tools, permissions, workspaces } = self;
         Service::new(Parts {
             pool,
-            admission_pool: health.pool.clone(),
+            admission_pool,
             bus,
             tools,
             permissions,
             options,
-            metrics: Arc::clone(&health.metrics),
+            metrics,
             assemble,
             workspaces,
         })
@@ -85,11 +91,10 @@ impl Listening {
             Listen::Api(serve) => {
                 let Serve { bind, service, http, forwarding, .. } = *serve;
                 let (timeouts, issuer) = (http.timeouts, http.tokens.clone());
-                let service = Arc::new(shared.into_service(&health, service));
+                let (pool, metrics) = (health.pool.clone(), Arc::clone(&health.metrics));
+                let service = Arc::new(shared.into_service(pool, metrics, service));
                 let api = Api::new(health, service, http);
-                check_operator_agents(&api.service)
-                    .await
-                    .context("the agents of --agents cannot be used")?;
+                check_agents(&api.service).await?;
                 let posts = api.tasks.clone();
                 let site = site(router(api), (forwarding, timeouts), &draining);
                 Ok(Some(Self { posts, issuer, ..Self::bind(bind, site).await? }))
@@ -136,6 +141,11 @@ impl Listening {
         }
         (tasks.spawn(serve(self.listener, self.site)), self.posts)
     }
+}
+
+/// Checks that sessions can be created from the operator's agents.
+pub(super) async fn check_agents(service: &Service) -> anyhow::Result<()> {
+    check_operator_agents(service).await.context("the agents of --agents cannot be used")
 }
 
 fn site(router: Router, rules: (Forwarding, Timeouts), draining: &CancellationToken) -> Site {

@@ -1,5 +1,6 @@
 //! The client of the model server, or of the simulator that replaces it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,11 +30,7 @@ pub(super) async fn open_model(
     let (server, simulator) = match source {
         ModelSource::Server(server) => (server, None),
         ModelSource::Simulator { script, provider } => {
-            let script = match script {
-                Some(path) => Script::from_file(&path)
-                    .with_context(|| format!("the script {} cannot be used", path.display()))?,
-                None => Script::demo(),
-            };
+            let script = script_of(script.as_deref())?;
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let simulator = Simulator::start(listener, script, SimulatorOptions::default());
             let server = simulated(&simulator.base_url(), provider, idle_timeout)?;
@@ -50,6 +47,22 @@ pub(super) async fn open_model(
         );
     }
     Ok((Model::of(&server)?, simulator))
+}
+
+/// Checks the source of model replies without starting it.
+pub(super) fn check_model(source: &ModelSource) -> anyhow::Result<()> {
+    match source {
+        ModelSource::Server(server) => Model::of(server).map(drop).map_err(Into::into),
+        ModelSource::Simulator { script, .. } => script_of(script.as_deref()).map(drop),
+    }
+}
+
+fn script_of(path: Option<&Path>) -> anyhow::Result<Script> {
+    match path {
+        Some(path) => Script::from_file(path)
+            .with_context(|| format!("the script {} cannot be used", path.display())),
+        None => Ok(Script::demo()),
+    }
 }
 
 /// The simulator as a server of this protocol.

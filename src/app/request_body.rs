@@ -52,5 +52,5 @@ fn put(
     };
     let text = question.messages();
     let messages = Messages { text: &text, far_breakpoint: None, is_compacted: false };
-    Ok(head.request(messages, &ToolChoice::Auto).body)
+    Ok(head.request(messages, &ToolChoice::AUTO).body)
 }

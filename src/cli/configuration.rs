@@ -1,15 +1,13 @@
 //! `twostep config`.
 
-use anyhow::Context as _;
 use clap::{Args, CommandFactory as _, Subcommand};
 
 use super::terminal::{Terminals, safe_json};
 use super::{Cli, output, table};
+use crate::app::check;
 use crate::config::{
-    EffectiveOption, EffectiveOptions, Listen, ModelSource, Work, accept_old_variables,
-    unknown_variables,
+    EffectiveOption, EffectiveOptions, Listen, accept_old_variables, unknown_variables,
 };
-use simulator::Script;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,13 +48,13 @@ struct Check {
 }
 
 impl Command {
-    pub(super) fn run(self) -> anyhow::Result<()> {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
         for name in unknown_variables(&accept_old_variables(Cli::command())) {
             output::print_error(&format!("twostep: {name} is set, but no option reads it"));
         }
         match self.action {
             Action::Print(command) => command.run(),
-            Action::Check(command) => command.run(),
+            Action::Check(command) => command.run().await,
         }
     }
 }
@@ -84,18 +82,15 @@ fn row(option: &EffectiveOption) -> [String; 4] {
 }
 
 impl Check {
-    fn run(self) -> anyhow::Result<()> {
+    async fn run(self) -> anyhow::Result<()> {
         let config = self.options.args.into_config()?;
-        let model = config.work.as_ref().map(|Work { model, .. }| model);
-        if let Some(ModelSource::Simulator { script: Some(path), .. }) = model {
-            Script::from_file(path)
-                .with_context(|| format!("the script {} cannot be used", path.display()))?;
-        }
-        if let Listen::Api(serve) = &config.listen {
-            output::print_line(&format!(
-                "the configuration is valid; the address is {}",
-                serve.bind
-            ));
+        let bind = match &config.listen {
+            Listen::Api(serve) => Some(serve.bind),
+            Listen::Health(_) | Listen::Nowhere => None,
+        };
+        check(config).await?;
+        if let Some(bind) = bind {
+            output::print_line(&format!("the configuration is valid; the address is {bind}"));
         }
         Ok(())
     }

@@ -158,7 +158,7 @@ impl Cli {
                 Command::Simulator(command) => command.run().await?,
                 Command::Healthcheck(command) => command.run().await?,
                 Command::Doctor(command) => return command.run().await,
-                Command::Config(command) => command.run()?,
+                Command::Config(command) => command.run().await?,
                 Command::Completions(command) => command.run()?,
                 Command::Version(command) => command.run(),
                 Command::Sandbox(command) => return Ok(command.run()),

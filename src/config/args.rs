@@ -215,7 +215,8 @@ pub struct WorkArgs {
     /// Version of the Messages API
     #[arg(long, env = "ANTHROPIC_VERSION", default_value = "2023-06-01")]
     pub anthropic_version: String,
-    /// Seconds without data after which a model request is aborted
+    /// Seconds without data after which a model request is aborted; ten times as long if the server
+    /// sends pings
     #[arg(long, env = "TWOSTEP_MODEL_IDLE_TIMEOUT", default_value_t = 120, value_name = "SECONDS")]
     pub model_idle_timeout: u64,
     /// Mark the unchanged prefix of model requests for the provider's prompt cache

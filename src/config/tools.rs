@@ -17,7 +17,7 @@ use crate::tools::builtin::{self, FileOptions, OpenMeteo, Options, Records};
 use crate::tools::crash_test_tools::tools as crash_test_tools;
 use crate::tools::mcp::ServerSettings;
 use crate::tools::policy::{EvaluatorSource, OperatorPolicy};
-use crate::tools::{Tool, TypedTool as _};
+use crate::tools::{Registry, Tool, TypedTool as _};
 use sandbox::{Sandbox, Setting};
 
 /// Options for tools.
@@ -149,7 +149,13 @@ impl ToolArgs {
     /// The tools, in the order in which the model sees them.
     pub(super) fn into_tools(self, options: &Options) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
         let mut tools = builtin::all(options);
-        tools.extend(self.web.http_tools()?);
+        let declared = self.web.http_tools()?;
+        if let (Some(path), false) = (&self.web.http_tools, declared.is_empty()) {
+            tools.extend(declared);
+            // Two of the tools may have the same name, and a definition may be invalid.
+            Registry::new(tools.clone())
+                .with_context(|| format!("the tools in {} cannot be used", path.display()))?;
+        }
         if let Some(names) = &self.available_tools {
             let is_known = |name: &&String| tools.iter().any(|tool| tool.name() == name.as_str());
             if let Some(unknown) = names.iter().find(|name| !is_known(name)) {

@@ -18,7 +18,8 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub cost: Option<i64>,
-    /// Maximum time since the run first started, in seconds.
+    /// Maximum time since the run first started, in seconds. A request or a call in progress is then
+    /// ended, and the model is asked once more for its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub seconds: Option<u32>,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::model::Effort;
+use super::tool::ToolChoice;
 
 /// The model options of a session. Absent options are not sent; the model's default applies.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct ModelOptions {
     /// Names of beta features.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub betas: Vec<String>,
+    /// The tool choice of runs whose messages have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ToolChoice>,
 }
 
 /// The capacity that requests may use.
@@ -38,11 +42,12 @@ pub enum ServiceTier {
 impl ModelOptions {
     /// Returns `true` if no option is set.
     pub fn is_unset(&self) -> bool {
-        let Self { effort, service_tier, user_id, output_schema, betas } = self;
+        let Self { effort, service_tier, user_id, output_schema, betas, tool_choice } = self;
         effort.is_none()
             && service_tier.is_none()
             && user_id.is_none()
             && output_schema.is_none()
             && betas.is_empty()
+            && tool_choice.is_none()
     }
 }

@@ -38,9 +38,9 @@ pub struct RunOptions {
     /// Limits of the run.
     #[serde(default)]
     pub limits: Limits,
-    /// The tool choice of round 1.
-    #[serde(default)]
-    pub tool_choice: ToolChoice,
+    /// The tool choice of round 1; the session's where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ToolChoice>,
     /// The definitions of the tools that the client runs in this run only, as an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Box<RawValue>>,

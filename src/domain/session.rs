@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use uuid::Uuid;
 
 use super::agent::AgentVersion;
 use super::budget::Budget;
@@ -74,12 +75,21 @@ pub struct Settings {
     /// The names of the tools that the client runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<String>,
+    /// The names of the tools of the service whose descriptions the session has changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub described_tools: Vec<String>,
     /// The party that runs the tools.
     #[serde(default, skip_serializing_if = "Dispatch::is_auto")]
     pub dispatch: Dispatch,
     /// The sub-agents that the session can start, in addition to the general one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sub_agents: Vec<SubAgent>,
+    /// The name of the user, if the client or the token of the session's creator gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The API key that created the session, if one did. A UUID without the prefix of keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<Uuid>,
     /// The agent version that the session was created from, if any; its settings are copied above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Box<AgentVersion>>,
@@ -211,7 +221,7 @@ impl Settings {
         if names.is_empty() {
             return Some("the session has no tools".to_owned());
         }
-        if let ToolChoice::Tool { name } = choice
+        if let ToolChoice::Tool { name, .. } = choice
             && !names.contains(name)
         {
             return Some(format!("the session has no tool {name:?}"));

@@ -6,6 +6,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::limits::Limits;
 use super::session::Settings;
 use super::sub_agent::{GENERAL, Share, SubAgent, is_for_sub_agents};
+use super::tool::ToolChoice;
 
 /// The default system prompt of a sub-agent.
 const SYSTEM: &str = "You are a sub-agent: another agent has given you one task, and waits for you. \
@@ -39,6 +40,9 @@ impl Settings {
         settings.tools = self.tools_of(agent)?;
         settings.system = agent.system.as_deref().unwrap_or(SYSTEM).into();
         settings.model_options.output_schema = None;
+        // A forced call would be the sub-agent's first, whatever its task is.
+        let choice = &mut settings.model_options.tool_choice;
+        *choice = choice.take().map(|choice| ToolChoice::of_later_rounds(None, Some(&choice)));
         settings.stop_sequences.clear();
         settings.max_tokens = agent.max_tokens.unwrap_or(self.max_tokens);
         if let Some(model) = agent.model.as_ref().filter(|model| **model != self.model) {

@@ -7,6 +7,8 @@ use serde_json::value::RawValue;
 
 use super::tool_error::ToolErrorType;
 
+pub use super::tool_choice::ToolChoice;
+
 /// The effects of a tool, which determine the recovery of a call after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -177,29 +179,4 @@ pub fn defined_names(definitions: &RawValue) -> Vec<String> {
     serde_json::from_str::<Vec<Named>>(definitions.get())
         .map(|tools| tools.into_iter().map(|tool| tool.name).collect())
         .unwrap_or_default()
-}
-
-/// The tool choice of a run's first round.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum ToolChoice {
-    /// The model decides.
-    #[default]
-    Auto,
-    /// The model must call a tool.
-    Any,
-    /// The model must call this tool.
-    Tool {
-        /// The tool's name.
-        name: String,
-    },
-    /// The model must not call a tool.
-    None,
-}
-
-impl ToolChoice {
-    /// Returns `true` if the model must call a tool.
-    pub const fn is_forced(&self) -> bool {
-        matches!(self, Self::Any | Self::Tool { .. })
-    }
 }

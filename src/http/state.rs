@@ -105,7 +105,7 @@ impl Api {
 
 impl Api {
     /// A permit to hold a stream, unless the service is stopping or holds the maximum already.
-    pub(in crate::http) fn stream_permit(&self, caller: Caller) -> Result<StreamPermit, ApiError> {
+    pub(in crate::http) fn stream_permit(&self, caller: &Caller) -> Result<StreamPermit, ApiError> {
         if self.draining.is_cancelled() {
             return Err(Error::Draining.into());
         }
@@ -114,7 +114,7 @@ impl Api {
     }
 
     /// A permit to wait for the answer of a run. There are as many as for streams.
-    pub(in crate::http) fn wait_permit(&self, caller: Caller) -> Result<StreamPermit, ApiError> {
+    pub(in crate::http) fn wait_permit(&self, caller: &Caller) -> Result<StreamPermit, ApiError> {
         let permits = Arc::clone(&self.wait_permits);
         permits.acquire(caller.holder()).map_err(ApiError::TooManyWaits)
     }

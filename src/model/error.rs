@@ -36,9 +36,18 @@ pub enum ModelError {
     /// No byte arrived within the idle timeout.
     #[error("the model sent nothing for {} s", .0.as_secs())]
     Idle(Duration),
+    /// Nothing but pings arrived for this time.
+    #[error("the model sent only pings for {} s", .0.as_secs())]
+    NoContent(Duration),
+    /// The run's limit of seconds passed before the reply was complete.
+    #[error("the model's reply was not complete within the run's limit of {0} s")]
+    TimeLimit(u32),
     /// The stream violates the protocol.
     #[error("the model's stream cannot be read: {0}")]
     Malformed(String),
+    /// The reply has a call that the server would refuse as part of later requests.
+    #[error("the model's reply cannot be sent back: {0}")]
+    BadCall(String),
     /// The reply exceeds the size limit.
     #[error("the model's reply is larger than {0} bytes")]
     TooLarge(usize),
@@ -172,13 +181,20 @@ impl ModelError {
     /// Returns true if the same request may succeed later.
     pub fn retryable(&self) -> bool {
         match self {
-            Self::Connect(_) | Self::Broken(_) | Self::Truncated | Self::Idle(_) => true,
+            Self::Connect(_)
+            | Self::Broken(_)
+            | Self::Truncated
+            | Self::Idle(_)
+            | Self::NoContent(_)
+            | Self::BadCall(_) => true,
             Self::Api { status, kind, head, .. } => {
                 // A spend limit stays reached, even if a proxy advises a retry.
                 let is_spent = *kind == ErrorKind::SpendLimit;
                 !is_spent && head.should_retry.unwrap_or_else(|| kind.retryable(*status))
             }
-            Self::Malformed(_) | Self::TooLarge(_) | Self::CircuitOpen(_) => false,
+            Self::TimeLimit(_) | Self::Malformed(_) | Self::TooLarge(_) | Self::CircuitOpen(_) => {
+                false
+            }
         }
     }
 
@@ -190,7 +206,10 @@ impl ModelError {
             | Self::Broken(_)
             | Self::Truncated
             | Self::Idle(_)
+            | Self::NoContent(_)
+            | Self::TimeLimit(_)
             | Self::Malformed(_)
+            | Self::BadCall(_)
             | Self::TooLarge(_)
             | Self::CircuitOpen(_) => None,
         }
@@ -217,7 +236,10 @@ impl ModelError {
             Self::Broken(_) => "broken_stream",
             Self::Truncated => "truncated_stream",
             Self::Idle(_) => "idle_timeout",
+            Self::NoContent(_) => "only_pings",
+            Self::TimeLimit(_) => "time_limit",
             Self::Malformed(_) => "malformed_reply",
+            Self::BadCall(_) => "invalid_call",
             Self::TooLarge(_) => "reply_too_large",
             Self::CircuitOpen(_) => "shut_out",
         }
@@ -231,7 +253,10 @@ impl ModelError {
             | Self::Broken(_)
             | Self::Truncated
             | Self::Idle(_)
+            | Self::NoContent(_)
+            | Self::TimeLimit(_)
             | Self::Malformed(_)
+            | Self::BadCall(_)
             | Self::TooLarge(_)
             | Self::CircuitOpen(_) => None,
         }
@@ -277,10 +302,16 @@ impl ModelError {
             Self::Broken(_) | Self::Truncated | Self::Idle(_) => {
                 (ErrorType::ModelOverloadedError, "the model's stream was interrupted".to_owned())
             }
-            Self::Malformed(_) | Self::TooLarge(_) => (
+            Self::NoContent(_) | Self::TimeLimit(_) => {
+                (ErrorType::ModelOverloadedError, self.to_string())
+            }
+            Self::Malformed(_) => (
                 ErrorType::ModelRequestFailedError,
                 "the model's reply could not be read".to_owned(),
             ),
+            Self::BadCall(_) | Self::TooLarge(_) => {
+                (ErrorType::ModelRequestFailedError, self.to_string())
+            }
         };
         RunError { r#type, message }
     }

@@ -1,9 +1,9 @@
 //! The HTTP layer that the clients of all protocols share: connections, timeouts, size limits and
 //! error responses.
 
+use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
-use std::{fmt, io};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
@@ -11,9 +11,10 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, Response, Url};
 use secrecy::{ExposeSecret as _, SecretString};
 use sse_stream::{Sse, SseByteStream};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::{ErrorKind, ModelError};
+use super::reply_bounds::{bounded, exceeded_bound};
 use super::reply_head::ReplyHead;
 use crate::domain::trace::Trace;
 
@@ -35,8 +36,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// The maximum number of bytes read of an error body or of a response that is not a stream.
 const MAX_SMALL_BODY: usize = 64 * 1024;
-/// The maximum number of bytes read of a stream, including padding and pings.
-const MAX_BODY: usize = 128 * 1024 * 1024;
+/// The time for which a stream may have only pings, as a multiple of the idle timeout. The API sends
+/// pings while a model thinks and its thinking is not shown, and does not document their interval.
+const PATIENCE: u32 = 10;
 
 /// The contents of an error body.
 #[derive(Debug)]
@@ -109,6 +111,8 @@ impl Endpoint {
             head,
             stream: Box::pin(SseByteStream::new(bounded(response.bytes_stream()))),
             idle_timeout: self.idle_timeout,
+            received_at: Instant::now(),
+            content_at: Instant::now(),
         })
     }
 
@@ -192,21 +196,6 @@ pub(super) fn secret_header(prefix: &str, key: &SecretString) -> Result<HeaderVa
     Ok(value)
 }
 
-/// Limits the length of a body; a longer one ends with an error. The SSE decoder buffers incomplete
-/// events, so without a limit its memory would be unbounded.
-fn bounded(
-    body: impl Stream<Item = reqwest::Result<Bytes>>,
-) -> impl Stream<Item = io::Result<Bytes>> {
-    let mut left = MAX_BODY;
-    body.map(move |chunk| {
-        let chunk = chunk.map_err(io::Error::other)?;
-        left = left
-            .checked_sub(chunk.len())
-            .ok_or_else(|| io::Error::other("the body is too long for a reply"))?;
-        Ok(chunk)
-    })
-}
-
 async fn small_body(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -229,11 +218,21 @@ fn check_is_stream(headers: &HeaderMap) -> Result<(), ModelError> {
     Ok(())
 }
 
+/// The time after another one. The operator may set a timeout of any length.
+fn after(at: Instant, timeout: Duration) -> Instant {
+    const FAR: Duration = Duration::from_hours(24 * 365);
+    at + timeout.min(FAR)
+}
+
 /// The server-sent events of a reply.
 pub(super) struct Events {
     head: ReplyHead,
     stream: Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>,
     idle_timeout: Duration,
+    /// The time of the last event, or of the headers.
+    received_at: Instant,
+    /// The time of the last event with content, or of the headers.
+    content_at: Instant,
 }
 
 impl fmt::Debug for Events {
@@ -252,15 +251,30 @@ impl Events {
     ///
     /// Cancel safe: no data is lost when the future is dropped.
     pub(super) async fn next(&mut self) -> Result<Option<String>, ModelError> {
+        let patience = self.idle_timeout.saturating_mul(PATIENCE);
+        let content_until = after(self.content_at, patience);
         loop {
-            let event = timeout(self.idle_timeout, self.stream.next())
-                .await
-                .map_err(|_| ModelError::Idle(self.idle_timeout))?;
+            let until = content_until.min(after(self.received_at, self.idle_timeout));
+            let event = timeout_at(until, self.stream.next()).await.map_err(|_| {
+                if until == content_until {
+                    return ModelError::NoContent(patience);
+                }
+                ModelError::Idle(self.idle_timeout)
+            })?;
+            self.received_at = Instant::now();
             let Some(event) = event else { return Ok(None) };
-            let event = event.map_err(|error| ModelError::Broken(error.into()))?;
+            let event = event.map_err(|error| match exceeded_bound(&error) {
+                Some(bytes) => ModelError::TooLarge(bytes),
+                None => ModelError::Broken(error.into()),
+            })?;
             if event.data.is_some() {
                 return Ok(event.data);
             }
         }
+    }
+
+    /// Notes that the last event had content: it was no ping.
+    pub(super) fn note_content(&mut self) {
+        self.content_at = self.received_at;
     }
 }

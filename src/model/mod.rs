@@ -8,6 +8,7 @@ mod input;
 pub mod openai;
 mod refused_content;
 mod reply;
+mod reply_bounds;
 mod reply_head;
 mod request;
 pub mod retry;
@@ -137,7 +138,7 @@ impl Model {
         match self {
             Self::Anthropic(client) => {
                 let head = anthropic::Head::for_count(settings, tools_of_run).ok()?;
-                let body = anthropic::body(&head, messages, &ToolChoice::Auto);
+                let body = anthropic::body(&head, messages, &ToolChoice::AUTO);
                 let betas = head.betas(messages.is_compacted);
                 Some(client.count_tokens(Request { body, betas, trace: None }).await)
             }

@@ -39,7 +39,10 @@ impl ModelError {
             | Self::Broken(_)
             | Self::Truncated
             | Self::Idle(_)
+            | Self::NoContent(_)
+            | Self::TimeLimit(_)
             | Self::Malformed(_)
+            | Self::BadCall(_)
             | Self::TooLarge(_)
             | Self::CircuitOpen(_) => None,
         }

@@ -6,6 +6,8 @@ use super::error::ModelError;
 
 /// The maximum number of tries of one step; after that the run fails.
 pub const MAX_ATTEMPTS: u32 = 8;
+/// The same if every try costs a whole reply, or the time of one.
+const MAX_WHOLE_REPLIES: u32 = 3;
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// The longest `retry-after` that is obeyed; a longer one fails the run.
@@ -15,13 +17,28 @@ pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 ///
 /// Full jitter (a random part of an exponential ceiling) spreads clients that failed together.
 pub fn delay_after(failures: u32, error: &ModelError) -> Option<Duration> {
-    if failures >= MAX_ATTEMPTS || !error.retryable() {
+    if failures >= max_attempts(error) || !error.retryable() {
         return None;
     }
     if let Some(requested) = error.retry_after() {
         return (requested <= MAX_RETRY_AFTER).then_some(requested);
     }
     Some(ceiling(failures).mul_f64(fastrand::f64()))
+}
+
+fn max_attempts(error: &ModelError) -> u32 {
+    match error {
+        ModelError::BadCall(_) | ModelError::NoContent(_) => MAX_WHOLE_REPLIES,
+        ModelError::Connect(_)
+        | ModelError::Api { .. }
+        | ModelError::Broken(_)
+        | ModelError::Truncated
+        | ModelError::Idle(_)
+        | ModelError::TimeLimit(_)
+        | ModelError::Malformed(_)
+        | ModelError::TooLarge(_)
+        | ModelError::CircuitOpen(_) => MAX_ATTEMPTS,
+    }
 }
 
 fn ceiling(failures: u32) -> Duration {
@@ -56,6 +73,13 @@ mod tests {
             assert!(delay_after(failures, &overloaded(None)).unwrap() <= ceiling(failures));
         }
         assert_eq!(delay_after(MAX_ATTEMPTS, &overloaded(None)), None);
+    }
+
+    #[test]
+    fn a_reply_that_cannot_be_stored_is_requested_three_times() {
+        let error = ModelError::BadCall(String::new());
+        assert!(delay_after(2, &error).is_some());
+        assert_eq!(delay_after(3, &error), None);
     }
 
     #[test]

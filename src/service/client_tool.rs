@@ -34,13 +34,27 @@ pub(crate) struct ClientTool {
     client: bool,
 }
 
+/// A tool of the service with a description of the session's own.
+#[derive(Debug, Clone, Deserialize, Serialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DescribedTool {
+    /// The name of the tool.
+    pub(crate) name: String,
+    /// The description that the model reads in place of the tool's own; 1 to 10000 characters.
+    #[schema(min_length = 1, max_length = 10_000)]
+    pub(crate) description: String,
+}
+
 /// A tool of a session: a tool of the service or of the model provider by its name, a tool of the
-/// model provider with options, or a tool of the client by its definition.
+/// service with another description, a tool of the model provider with options, or a tool of the
+/// client by its definition.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub(crate) enum SessionTool {
     /// The name of a tool of the service or of the model provider.
     Name(String),
+    /// A tool of the service with another description.
+    Described(DescribedTool),
     /// A tool of the model provider.
     Server(SessionServerTool),
     /// A tool that the client runs.
@@ -66,7 +80,16 @@ impl Described {
                 Ok(SessionTool::Server(SessionServerTool { name, options }))
             }
             (Some(_), ..) => Err(E::custom("only a tool of the model provider has `options`")),
-            (None, None, _) => Err(E::missing_field("input_schema")),
+            (None, None, None) => {
+                let description = description.ok_or_else(|| {
+                    E::custom(
+                        "has none of `description`, `options` and `input_schema`; a tool of the \
+                         service or of the model provider is named by a string",
+                    )
+                })?;
+                Ok(SessionTool::Described(DescribedTool { name, description }))
+            }
+            (None, None, Some(_)) => Err(E::missing_field("input_schema")),
             (None, Some(_), None) => Err(E::missing_field("client")),
             (None, Some(input_schema), Some(client)) => {
                 Ok(SessionTool::Client(ClientTool { name, description, input_schema, client }))
@@ -100,6 +123,24 @@ impl<'de> Deserialize<'de> for SessionTool {
     }
 }
 
+/// The problem with a description that the model reads.
+fn description_problem(description: &str) -> Option<String> {
+    if description.chars().count() > MAX_DESCRIPTION {
+        return Some(format!("is longer than {MAX_DESCRIPTION} characters"));
+    }
+    description.contains('\0').then(|| "has a NUL".to_owned())
+}
+
+impl DescribedTool {
+    /// The problem with its description.
+    pub(crate) fn problem(&self) -> Option<String> {
+        if self.description.trim().is_empty() {
+            return Some("is blank".to_owned());
+        }
+        description_problem(&self.description)
+    }
+}
+
 #[derive(Serialize)]
 struct Definition<'a> {
     name: &'a str,
@@ -115,11 +156,8 @@ impl ClientTool {
             return Some(("client", "must be true: only the client can run this tool".to_owned()));
         }
         let description = self.description.as_deref().unwrap_or_default();
-        if description.chars().count() > MAX_DESCRIPTION {
-            return Some(("description", format!("is longer than {MAX_DESCRIPTION} characters")));
-        }
-        if description.contains('\0') {
-            return Some(("description", "has a NUL".to_owned()));
+        if let Some(problem) = description_problem(description) {
+            return Some(("description", problem));
         }
         if self.input_schema.to_string().len() > MAX_SCHEMA {
             return Some(("input_schema", format!("is larger than {MAX_SCHEMA} bytes")));

@@ -61,6 +61,15 @@ where
     Object::deserialize(deserializer).map(|Object(value)| value)
 }
 
+/// Deserializes an optional member that must be an object.
+pub(crate) fn some_object<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    object(deserializer).map(Some)
+}
+
 /// Deserializes a member that must be a list of objects.
 pub(crate) fn objects<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where

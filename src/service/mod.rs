@@ -12,6 +12,7 @@ pub(crate) mod client_events;
 pub(crate) mod client_tool;
 pub(crate) mod concurrency_limit;
 pub(crate) mod content;
+pub(crate) mod creator;
 pub(crate) mod deadline;
 mod deletion_permits;
 mod error;

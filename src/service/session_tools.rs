@@ -1,8 +1,9 @@
 //! The tools of a new session: tools of the service, of the model provider and of the client.
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::client_tool::{ClientTool, SessionTool, definitions, joined, problems};
+use super::client_tool::{ClientTool, DescribedTool, SessionTool, definitions, joined, problems};
 use super::error::{Error, FieldError};
 use super::server_tool::SessionServerTool;
 use super::state::Service;
@@ -14,6 +15,15 @@ struct Named<'a> {
     own: Vec<String>,
     servers: Vec<(usize, SessionServerTool)>,
     clients: Vec<(usize, &'a ClientTool)>,
+    described: Vec<(usize, &'a DescribedTool)>,
+}
+
+/// The definition of a tool of the service, in the order of its members.
+#[derive(Deserialize, Serialize)]
+struct Definition {
+    name: String,
+    description: String,
+    input_schema: Box<RawValue>,
 }
 
 /// The tools of a new session.
@@ -23,6 +33,8 @@ pub(crate) struct SessionTools {
     pub(crate) definitions: Box<RawValue>,
     /// The names of the tools that the client runs.
     pub(crate) client_tools: Vec<String>,
+    /// The names of the tools of the service whose descriptions the session changes.
+    pub(crate) described_tools: Vec<String>,
 }
 
 /// Builds the definitions of the tools that a session names, or of the default tools.
@@ -36,14 +48,16 @@ pub(crate) fn session_tools(
     let own = service.tools.definitions(names).map_err(|name| {
         Error::field("/tools", format!("names a tool that does not exist: {name:?}"))
     })?;
+    let own = named.with_descriptions(service, own)?;
     let own = joined(&own, &named.server_definitions(service)?)?;
     let errors = problems(named.clients.iter().copied(), &defined_names(&own));
     if !errors.is_empty() {
         return Err(Error::Validation(errors));
     }
     let client_tools = named.clients.iter().map(|(_, tool)| tool.name.clone()).collect();
+    let described_tools = named.described.iter().map(|(_, tool)| tool.name.clone()).collect();
     let clients = definitions(named.clients.iter().map(|(_, tool)| *tool))?;
-    Ok(SessionTools { definitions: joined(&own, &clients)?, client_tools })
+    Ok(SessionTools { definitions: joined(&own, &clients)?, client_tools, described_tools })
 }
 
 impl<'a> Named<'a> {
@@ -58,11 +72,53 @@ impl<'a> Named<'a> {
                     named.servers.push((index, SessionServerTool::bare(name)));
                 }
                 SessionTool::Name(name) => named.own.push(name.clone()),
+                SessionTool::Described(tool) => {
+                    named.own.push(tool.name.clone());
+                    named.described.push((index, tool));
+                }
                 SessionTool::Server(tool) => named.servers.push((index, tool.clone())),
                 SessionTool::Client(tool) => named.clients.push((index, tool)),
             }
         }
         named
+    }
+
+    /// The definitions of the tools of the service, with the descriptions of the session. The tools
+    /// of MCP servers keep their descriptions: the session reports when a server changes them.
+    fn with_descriptions(
+        &self,
+        service: &Service,
+        definitions: Box<RawValue>,
+    ) -> Result<Box<RawValue>, Error> {
+        let mut errors = Vec::new();
+        for (count, (index, tool)) in self.described.iter().enumerate() {
+            let pointer = |member: &str| format!("/tools/{index}/{member}");
+            if let Some(message) = tool.problem() {
+                errors.push(FieldError::new(pointer("description"), message));
+            }
+            if service.tools.is_served(&tool.name) {
+                let message = "is a tool of an MCP server, whose description cannot be changed";
+                errors.push(FieldError::new(pointer("name"), message));
+            }
+            let mut earlier = self.described.iter().take(count);
+            if earlier.any(|(_, other)| other.name == tool.name) {
+                let message = format!("is the name of another tool: {}", tool.name);
+                errors.push(FieldError::new(pointer("name"), message));
+            }
+        }
+        Error::if_any(errors)?;
+        if self.described.is_empty() {
+            return Ok(definitions);
+        }
+        let read: Result<Vec<Definition>, _> = serde_json::from_str(definitions.get());
+        let mut read = read.map_err(Error::internal)?;
+        for definition in &mut read {
+            let described = self.described.iter().find(|(_, tool)| tool.name == definition.name);
+            if let Some((_, tool)) = described {
+                definition.description.clone_from(&tool.description);
+            }
+        }
+        to_raw_value(&read).map_err(Error::internal)
     }
 
     /// The definitions of the tools of the model provider, in a JSON array.

@@ -20,6 +20,24 @@ pub async fn name_of_owner(
     Ok(name)
 }
 
+/// Returns the name of a session's user: the name that is pinned, or that of the API key that created
+/// the session, or else that of the owner. Returns `None` if the session is deleted.
+pub async fn name_of_user(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+) -> Result<Option<String>, StoreError> {
+    let name = sqlx::query_scalar!(
+        r#"SELECT coalesce(s.settings->>'user', k.name, t.name) AS "name!"
+           FROM sessions s JOIN tenants t ON t.id = s.tenant_id
+           LEFT JOIN api_keys k ON k.id = (s.settings->>'created_by')::uuid
+           WHERE s.id = $1"#,
+        session_id.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(name)
+}
+
 /// Returns a session's owner, or `None` if the session is deleted.
 pub async fn owner(
     conn: &mut PgConnection,

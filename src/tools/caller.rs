@@ -6,7 +6,7 @@ use super::error::ToolError;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::store::StoreError;
 use crate::store::connections::Connections;
-use crate::store::tenants::{name_of_owner, owner};
+use crate::store::tenants::{name_of_owner, name_of_user, owner};
 
 /// The name of a caller without a session.
 const LOCAL: &str = "local";
@@ -38,12 +38,26 @@ impl Caller {
         .await
     }
 
-    /// Returns the owner's name. It is read for each call, because few calls need it.
-    pub async fn name(&self) -> Result<String, ToolError> {
+    /// Returns the name of the owner, which all users of a tenant share. It is read for each call,
+    /// because few calls need it.
+    pub async fn owner_name(&self) -> Result<String, ToolError> {
+        self.name(async |conn, session_id| name_of_owner(conn, session_id).await).await
+    }
+
+    /// Returns the name of the session's user: the name that its client gave, or that of the token
+    /// or the API key that created the session, or else the name of the owner.
+    pub async fn user_name(&self) -> Result<String, ToolError> {
+        self.name(async |conn, session_id| name_of_user(conn, session_id).await).await
+    }
+
+    async fn name(
+        &self,
+        find: impl AsyncFn(&mut PgConnection, SessionId) -> Result<Option<String>, StoreError>,
+    ) -> Result<String, ToolError> {
         let Some((pool, session_id)) = &self.0 else { return Ok(LOCAL.to_owned()) };
-        let found = pool.with(async |conn| name_of_owner(conn, *session_id).await);
+        let found = pool.with(async |conn| find(conn, *session_id).await);
         let name = found.await.map_err(|error| {
-            tracing::warn!(%error, "owner of a session could not be read");
+            tracing::warn!(%error, "user of a session could not be read");
             ToolError::Failed("the user cannot be looked up now".to_owned())
         })?;
         Ok(name.unwrap_or_else(|| LOCAL.to_owned()))

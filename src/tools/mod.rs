@@ -36,5 +36,5 @@ pub use registry::{
 };
 pub use results::without_nul;
 pub use sampling::{SamplingAccess, SamplingCall};
-pub use tool::{Fallback, Tool, ToolContext};
+pub use tool::{Fallback, RunLimit, Tool, ToolContext};
 pub use typed::{Typed, TypedTool};

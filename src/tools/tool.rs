@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::caller::Caller;
@@ -106,6 +107,17 @@ pub struct ToolContext {
     pub caller: Caller,
     /// Access to the session's model, for tools that request a completion.
     pub model: SamplingAccess,
+    /// The time at which the run reaches its limit of seconds, if it has one.
+    pub run_limit: Option<RunLimit>,
+}
+
+/// The limit of a run in seconds, at which its calls are stopped.
+#[derive(Debug, Clone, Copy)]
+pub struct RunLimit {
+    /// The time at which it is reached.
+    pub at: Instant,
+    /// The limit.
+    pub seconds: u32,
 }
 
 impl ToolContext {
@@ -122,6 +134,7 @@ impl ToolContext {
             after_plan: None,
             caller: Caller::default(),
             model: SamplingAccess::default(),
+            run_limit: None,
         }
     }
 

@@ -10,6 +10,9 @@ use super::message::{Message, Part};
 /// Default length of a delta in characters.
 pub(crate) const CHUNK: usize = 12;
 
+/// A ping.
+pub(crate) const PING: &[u8] = b"event: ping\ndata: {\"type\": \"ping\"}\n\n";
+
 /// The bytes of a response body, with the ends of its events.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wire {
@@ -27,7 +30,7 @@ pub(crate) fn stream(message: &Message, chunk: usize) -> Wire {
             json!({ "type": "content_block_start", "index": index, "content_block": opening });
         wire.event("content_block_start", &start);
         if index == 0 {
-            wire.raw(b"event: ping\ndata: {\"type\": \"ping\"}\n\n");
+            wire.raw(PING);
         }
         deltas(&mut wire, index, part, chunk);
         wire.event("content_block_stop", &json!({ "type": "content_block_stop", "index": index }));

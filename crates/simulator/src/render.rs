@@ -91,7 +91,13 @@ fn parts(reply: &Reply, request: ApiRequest<'_>, values: &Placeholders) -> Vec<P
         },
         Block::Raw(block) => Part::Raw(Value::Object(block.clone())),
     };
-    reply.content.iter().map(part).collect()
+    let mut calls = 0;
+    // A model that may not call several tools at once calls the first one.
+    let blocks = reply.content.iter().filter(|block| {
+        calls += usize::from(block.is_client_call());
+        !block.is_client_call() || calls == 1 || !request.forbids_parallel()
+    });
+    blocks.map(part).collect()
 }
 
 fn call_id(kind: CallKind) -> String {

@@ -78,6 +78,13 @@ impl<'a> ApiRequest<'a> {
         }
     }
 
+    /// True if a reply may have at most one call.
+    pub(crate) fn forbids_parallel(self) -> bool {
+        let disabled =
+            |choice: &Value| choice.get("disable_parallel_tool_use") == Some(&Value::Bool(true));
+        self.get("tool_choice").is_some_and(disabled)
+    }
+
     /// The `type` of the `thinking` setting.
     pub(crate) fn thinking(self) -> Option<&'a str> {
         self.get("thinking")?.get("type")?.as_str()

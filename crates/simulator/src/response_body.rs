@@ -8,10 +8,10 @@ use std::vec;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::emit::Wire;
+use super::emit::{PING, Wire};
 use super::script::{Cut, Reply};
 
 /// Time for the bytes before a cut to reach the socket. A body that fails at once discards them.
@@ -34,7 +34,9 @@ pub(crate) fn body(mut wire: Wire, reply: &Reply, stop: CancellationToken) -> Bo
     if reply.pace_ms == 0 && reply.split.is_none() && ending == Ending::Clean {
         return Body::from(wire.bytes);
     }
+    let ping = (reply.ping_ms > 0).then(|| Duration::from_millis(reply.ping_ms));
     let player = Player {
+        ping,
         writes: writes(wire, reply).into_iter(),
         begun: false,
         pace: Duration::from_millis(reply.pace_ms),
@@ -49,6 +51,8 @@ struct Player {
     writes: vec::IntoIter<Write>,
     begun: bool,
     pace: Duration,
+    /// The time between pings while the body hangs.
+    ping: Option<Duration>,
     ending: Ending,
     stop: CancellationToken,
 }
@@ -65,7 +69,12 @@ impl Player {
         match self.ending {
             Ending::Clean => return None,
             Ending::Aborted => sleep(FLUSH).await,
-            Ending::Hangs => self.stop.cancelled().await,
+            Ending::Hangs => {
+                let pause = self.ping.unwrap_or(Duration::MAX);
+                if timeout(pause, self.stop.cancelled()).await.is_err() {
+                    return Some((Ok(Bytes::from_static(PING)), self));
+                }
+            }
         }
         Some((Err(aborted()), self))
     }

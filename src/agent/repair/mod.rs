@@ -16,6 +16,7 @@ mod fix;
 
 use std::borrow::Cow;
 
+pub use crate::domain::history_repair::RepairKind;
 use crate::domain::message::Role;
 
 /// A message as it is sent.
@@ -31,55 +32,6 @@ impl<'a> Line<'a> {
     /// A message as it is stored.
     pub fn stored(role: Role, content: &'a str) -> Self {
         Self { role, content: Cow::Borrowed(content) }
-    }
-}
-
-/// The kinds of faults and their repairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RepairKind {
-    /// A call had no result: it is answered as interrupted.
-    MissingResult,
-    /// A result belonged to no call before it: it is left out.
-    OrphanedResult,
-    /// A result was in a later message, or after other content: it is moved to its place.
-    LateResult,
-    /// A call had more than one result: a real one is kept.
-    DuplicateResult,
-    /// A text was blank: it is left out.
-    BlankText,
-    /// A message had no content left: it is left out.
-    EmptyMessage,
-    /// A call of the model's own tools was still open when the user went on: it is left out.
-    OpenServerCall,
-    /// The history did not begin with a user message: one is added.
-    MissingUserMessage,
-}
-
-impl RepairKind {
-    /// All kinds.
-    pub const ALL: [Self; 8] = [
-        Self::MissingResult,
-        Self::OrphanedResult,
-        Self::LateResult,
-        Self::DuplicateResult,
-        Self::BlankText,
-        Self::EmptyMessage,
-        Self::OpenServerCall,
-        Self::MissingUserMessage,
-    ];
-
-    /// The name in logs and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MissingResult => "missing_result",
-            Self::OrphanedResult => "orphaned_result",
-            Self::LateResult => "late_result",
-            Self::DuplicateResult => "duplicate_result",
-            Self::BlankText => "blank_text",
-            Self::EmptyMessage => "empty_message",
-            Self::OpenServerCall => "open_server_call",
-            Self::MissingUserMessage => "missing_user_message",
-        }
     }
 }
 

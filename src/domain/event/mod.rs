@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::fork::ForkedFrom;
+use super::history_repair::HistoryRepair;
 use super::ids::{EventId, RunId, SessionId};
 use super::limits::LimitKind;
 use super::message::Content;
@@ -295,6 +296,10 @@ pub enum EventBody {
         /// none if it repeats the previous request as a prefix, as expected.
         #[serde(skip_serializing_if = "Option::is_none")]
         prefix_changed: Option<PrefixChange>,
+        /// The repairs of the stored history that this request is the first to contain: the model
+        /// would refuse the history as it is stored.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        history_repairs: Vec<HistoryRepair>,
         /// The parts of the request that the provider removed by the session's `context.edits`;
         /// none if it removed nothing.
         #[serde(skip_serializing_if = "Option::is_none")]

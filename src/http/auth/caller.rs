@@ -1,5 +1,7 @@
 //! The caller of a request.
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 
@@ -7,12 +9,13 @@ use crate::domain::api_key::Scope;
 use crate::domain::ids::TenantId;
 use crate::domain::principal::{LimitHolder, Principal};
 use crate::http::error::ApiError;
+use crate::service::creator::Creator;
 
 /// The header that SDKs use in place of `Authorization`.
 pub(super) const API_KEY: &str = "x-api-key";
 
 /// The caller of a request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(in crate::http) struct Caller {
     /// The tenant whose data the caller sees.
     pub(in crate::http) tenant: TenantId,
@@ -20,16 +23,27 @@ pub(in crate::http) struct Caller {
     pub(super) scope: Scope,
     /// The key or token, if the service requires one.
     pub(in crate::http) principal: Option<Principal>,
+    /// The subject of the token, if the request has one.
+    pub(super) subject: Option<Arc<str>>,
 }
 
 impl Caller {
     /// The caller of a service without keys: the default tenant with every scope.
     pub(super) const ANYBODY: Self =
-        Self { tenant: TenantId::DEFAULT, scope: Scope::Write, principal: None };
+        Self { tenant: TenantId::DEFAULT, scope: Scope::Write, principal: None, subject: None };
 
     /// The key or token that limits apply to. Callers without one share their limits.
-    pub(in crate::http) fn holder(self) -> Option<LimitHolder> {
+    pub(in crate::http) fn holder(&self) -> Option<LimitHolder> {
         self.principal.map(Principal::holder)
+    }
+
+    /// The caller as the creator of a session.
+    pub(in crate::http) fn creator(&self) -> Creator {
+        let key = match self.principal {
+            Some(Principal::Key(id)) => Some(id),
+            Some(Principal::Token(..)) | None => None,
+        };
+        Creator { tenant: self.tenant, key, subject: self.subject.clone() }
     }
 }
 
@@ -38,6 +52,6 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         // A route without the authentication layer refuses all requests.
-        parts.extensions.get().copied().ok_or(ApiError::Unauthenticated)
+        parts.extensions.get().cloned().ok_or(ApiError::Unauthenticated)
     }
 }

@@ -86,7 +86,7 @@ impl Keyring {
             self.tasks.spawn(record_use(self.pool.clone(), key.id()));
         }
         let StoredKey { tenant, scope, .. } = credential;
-        Ok(Some(Caller { tenant, scope, principal: Some(Principal::Key(key.id())) }))
+        Ok(Some(Caller { tenant, scope, principal: Some(Principal::Key(key.id())), subject: None }))
     }
 
     /// The caller of a token; none if the token is invalid.
@@ -109,7 +109,8 @@ impl Keyring {
             )
         });
         let Some((tenant, Some(principal))) = taken.await? else { return Ok(None) };
-        let caller = Caller { tenant, scope: Scope::Read, principal: Some(principal) };
+        let (scope, subject) = (Scope::Read, None);
+        let caller = Caller { tenant, scope, principal: Some(principal), subject };
         let is_valid = match principal {
             Principal::Key(id) => self.is_valid(id).await?,
             // The ticket expires with the token.

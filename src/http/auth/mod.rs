@@ -45,12 +45,13 @@ pub(in crate::http) async fn layer(
     match authenticated {
         Ok(caller) if caller.scope < required => ApiError::Forbidden(required).into_response(),
         Ok(caller) => {
+            let principal = caller.principal;
             parts.extensions.insert(caller);
-            if let Some(Principal::Key(id)) = caller.principal {
+            if let Some(Principal::Key(id)) = principal {
                 record_key(id);
             }
             let response = next.run(Request::from_parts(parts, body)).await;
-            match keyring.zip(caller.principal) {
+            match keyring.zip(principal) {
                 Some((keyring, principal)) => watched(response, keyring, principal),
                 None => response,
             }

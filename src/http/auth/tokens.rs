@@ -48,6 +48,7 @@ impl Tokens {
             tenant,
             scope,
             principal: Some(Principal::Token(claims.holder, claims.until)),
+            subject: Some(claims.subject.as_str().into()),
         }))
     }
 

@@ -47,7 +47,8 @@ pub(in crate::http) struct RunResource {
     /// The limit at which the model was asked for its final answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     limited_by: Option<LimitKind>,
-    /// `true` if a limit was reached; absent until the run has settled.
+    /// `true` if the model was asked for its final answer at a limit, with its tools forbidden; absent
+    /// until the run has settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     limited: Option<bool>,
     /// The answer: the text of the last assistant message.

@@ -17,6 +17,7 @@ use crate::domain::session::{Dispatch, Session, SessionStatus};
 use crate::domain::stop_reason::StopReason;
 use crate::domain::sub_agent::Parent;
 use crate::domain::system::SystemPrompt;
+use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
 use crate::service::session_settings::{ModelMetadata, SessionSubAgent, SessionSystem};
 use crate::tools::policy::OperatorPolicy;
@@ -40,6 +41,9 @@ pub(in crate::http) struct SessionResource {
     /// The agent that the session was created from; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<AgentVersion>,
+    /// The name of the user that the client or the token of its creator gave; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
     /// The model, pinned at creation.
     model: String,
     /// The system prompt, pinned at creation: a text or text blocks.
@@ -67,6 +71,9 @@ pub(in crate::http) struct SessionResource {
     output_schema: Option<Box<RawValue>>,
     /// Beta features of the model API that are enabled.
     betas: Vec<String>,
+    /// The tool choice of messages that have none; absent for the default, `auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<ToolChoice>,
     /// The context management settings.
     context: Context,
     /// The names of the tools, pinned at creation, in their order.
@@ -143,6 +150,7 @@ impl SessionResource {
             client_tools,
             dispatch: session.settings.dispatch,
             agent: session.settings.agent.map(|agent| *agent),
+            user: session.settings.user,
             model: session.settings.model,
             system: session.settings.system,
             max_tokens: session.settings.max_tokens,
@@ -153,6 +161,7 @@ impl SessionResource {
             model_metadata: ModelMetadata { user_id: options.user_id },
             output_schema: options.output_schema,
             betas: options.betas,
+            tool_choice: options.tool_choice,
             context: *session.settings.context,
             workspace: session.workspace,
             forked_from: session.forked_from,

@@ -160,5 +160,5 @@ pub(in crate::http) async fn stream_events(
         first_phase: StreamPhase::Backlog,
         format,
     };
-    Ok(respond(&api, request, subscription, api.stream_permit(caller)?))
+    Ok(respond(&api, request, subscription, api.stream_permit(&caller)?))
 }

@@ -114,7 +114,7 @@ pub(in crate::http) async fn stream_probe(
     let keeps_alive = !query.silent.unwrap_or(false);
     let now = Instant::now();
     let probe = Probe {
-        _place: api.stream_permit(caller)?,
+        _place: api.stream_permit(&caller)?,
         _open: api.metrics.open_stream(),
         listener: api.probes.begin(caller.tenant),
         next: after + 1,

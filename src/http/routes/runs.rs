@@ -137,7 +137,7 @@ pub(in crate::http) async fn stream_run(
         first_phase: StreamPhase::Backlog,
         format,
     };
-    Ok(respond(&api, request, subscription, api.stream_permit(caller)?))
+    Ok(respond(&api, request, subscription, api.stream_permit(&caller)?))
 }
 
 /// Cancels a run. A second request has no further effect.

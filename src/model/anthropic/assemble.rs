@@ -1,7 +1,9 @@
 //! Assembles the events of a stream into a message.
 
+use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::call_check::{is_call, with_valid_call};
 use super::decode::{BlockDelta, StreamEvent, decode};
 use super::raw_object::RawObject;
 use crate::domain::context::ReplyCompaction;
@@ -20,12 +22,16 @@ const MAX_BYTES: usize = 32 * 1024 * 1024;
 /// A message that is being assembled from events.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
+    /// The body of the request, in which ids of earlier calls occur.
+    sent: Bytes,
     message: Option<RawObject>,
     blocks: Vec<OpenBlock>,
     usage: RawObject,
     applied_edits: Option<Box<RawValue>>,
     bytes: usize,
     is_whole: bool,
+    /// An event that was no ping has been added.
+    has_content: bool,
 }
 
 #[derive(Debug)]
@@ -40,18 +46,31 @@ struct OpenBlock {
 }
 
 impl Assembler {
+    /// Creates an assembler for the reply to a request with this body.
+    pub(super) fn new(sent: Bytes) -> Self {
+        Self { sent, ..Self::default() }
+    }
+
+    /// Returns true if an event that was no ping has been added since the last call.
+    pub(super) fn takes_content(&mut self) -> bool {
+        std::mem::take(&mut self.has_content)
+    }
+
     /// Adds the data of one event.
     pub(super) fn push(&mut self, data: &str) -> Result<Progress, ModelError> {
         self.bytes += data.len();
         if self.bytes > MAX_BYTES {
             return Err(ModelError::TooLarge(MAX_BYTES));
         }
-        match decode(data)? {
+        let event = decode(data)?;
+        self.has_content |= !matches!(event, StreamEvent::Ignored);
+        match event {
             StreamEvent::MessageStart(message) => {
                 self.usage = message.read("usage").unwrap_or_default();
                 self.message = Some(message);
             }
             StreamEvent::BlockStart { index, block } => {
+                let block = with_valid_call(block, |id| self.is_used(id))?;
                 let block = OpenBlock::new(index, block);
                 let progress = block.started();
                 self.blocks.push(block);
@@ -104,6 +123,14 @@ impl Assembler {
             compaction: compaction(&self.usage),
             applied_edits: self.applied_edits.filter(|edits| are_edits(edits)),
         })
+    }
+
+    /// Returns true if an earlier call of the history or of this reply has this id.
+    fn is_used(&self, id: &str) -> bool {
+        let is_here = |block: &OpenBlock| block.object.read::<String>("id").as_deref() == Some(id);
+        let sent = std::str::from_utf8(&self.sent).unwrap_or_default();
+        // An id needs no escapes, and the quotes of texts are escaped.
+        self.blocks.iter().any(is_here) || sent.contains(&format!(r#""{id}""#))
     }
 
     /// The message object as received so far.
@@ -212,7 +239,7 @@ impl OpenBlock {
             text: (kind == "text").then(|| object.read("text").unwrap_or_default()),
             thinking: (kind == "thinking").then(|| object.read("thinking").unwrap_or_default()),
             input: String::new(),
-            is_call: matches!(kind.as_str(), "tool_use" | "server_tool_use" | "mcp_tool_use"),
+            is_call: is_call(&kind),
             citations: object.read("citations").unwrap_or_default(),
             object,
         }

@@ -23,7 +23,7 @@ pub struct ClientConfig {
     pub api_key: Option<SecretString>,
     /// The API version, sent as `anthropic-version`.
     pub version: String,
-    /// The maximum time without a received byte: before the headers, and inside the stream.
+    /// The maximum time without an event: before the headers, and inside the stream.
     pub idle_timeout: Duration,
 }
 
@@ -50,8 +50,9 @@ impl Client {
 
     /// Sends a request and waits for the headers of its reply.
     pub async fn send(&self, request: Request) -> Result<ReplyStream, ModelError> {
+        let sent = request.body.clone();
         let events = self.messages.send(with_betas(&self.messages, request)).await?;
-        Ok(ReplyStream { events, assembler: Assembler::default() })
+        Ok(ReplyStream { events, assembler: Assembler::new(sent) })
     }
 }
 
@@ -89,6 +90,9 @@ impl ReplyStream {
         while !self.assembler.is_whole() {
             let Some(data) = self.events.next().await? else { return Ok(None) };
             let progress = self.assembler.push(&data)?;
+            if self.assembler.takes_content() {
+                self.events.note_content();
+            }
             if progress != Progress::Nothing {
                 return Ok(Some(progress));
             }

@@ -24,6 +24,7 @@ pub struct Head {
     /// The same for messages that begin with a compaction summary.
     betas_compacted: Arc<str>,
     pub(super) breakpoint: Option<CacheBreakpoint>,
+    pub(super) has_tools: bool,
     /// The instructions for a summary, if the request is for a summary instead of an answer.
     pub(super) summary: Option<Box<RawValue>>,
 }
@@ -184,6 +185,7 @@ impl Head {
             betas: joined,
             betas_compacted,
             breakpoint: None,
+            has_tools: !is_empty_array(&fields.tools),
             summary: None,
         })
     }

@@ -2,6 +2,7 @@
 
 mod assemble;
 mod cache_breakpoint;
+mod call_check;
 mod client;
 mod count;
 mod decode;

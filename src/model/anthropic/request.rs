@@ -27,7 +27,8 @@ pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {
         body.extend_from_slice(br#","compaction":"#);
         body.extend_from_slice(summary.get().as_bytes());
     }
-    if *choice != ToolChoice::Auto {
+    // The API allows a choice only together with tools.
+    if head.has_tools && !choice.is_default() {
         body.extend_from_slice(br#","tool_choice":"#);
         // Serializing a string cannot fail, nor can writing to a vector.
         let _ = serde_json::to_writer(&mut body, choice);

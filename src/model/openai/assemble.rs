@@ -6,6 +6,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::calls::{Call, Calls};
 use super::decode::{Delta, StreamEvent, decode};
+use crate::domain::call_syntax::{is_word, shown};
 use crate::domain::message::Content;
 use crate::domain::stop_reason::{ModelStop, Refusal};
 use crate::domain::usage::Usage;
@@ -15,6 +16,8 @@ use crate::model::reply::{Progress, Reply};
 
 /// The maximum size of a reply, far above the largest output limit.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
+/// The maximum length of a tool's name in this protocol.
+const MAX_NAME: usize = 64;
 /// The index of the text block in a reply; the calls follow it.
 const TEXT: usize = 0;
 
@@ -163,6 +166,10 @@ struct CallBlock<'a> {
 fn block(call: &Call) -> Result<Box<RawValue>, ModelError> {
     if call.name.is_empty() {
         return Err(ModelError::Malformed("a tool call has no name".to_owned()));
+    }
+    if !is_word(&call.name, MAX_NAME) {
+        let why = format!("{} is not the name of a tool", shown(&call.name));
+        return Err(ModelError::BadCall(why));
     }
     let input = as_input(&call.arguments);
     raw(&CallBlock { r#type: "tool_use", id: &call.id, name: &call.name, input })

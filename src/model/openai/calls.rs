@@ -8,11 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::decode::CallPiece;
+use crate::domain::call_syntax::{MAX_WORD, is_word};
 use crate::domain::ids::CallId;
 use crate::model::reply::Progress;
-
-/// The maximum length of an id that is kept.
-const MAX_ID: usize = 128;
 
 /// The calls of a reply, in the order in which they began.
 #[derive(Debug)]
@@ -66,7 +64,7 @@ impl Calls {
     /// The server's id if it is valid and unused, else a new one: an id must be unique in the
     /// history.
     fn id(&self, piece: &CallPiece) -> String {
-        let is_good = |id: &&str| id.len() <= MAX_ID && !id.chars().any(char::is_control);
+        let is_good = |id: &&str| is_word(id, MAX_WORD);
         match piece.id().filter(is_good).filter(|id| !self.is_used(id)) {
             Some(id) => id.to_owned(),
             None => CallId::new().to_string(),

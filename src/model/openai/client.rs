@@ -30,7 +30,7 @@ pub struct ClientConfig {
     pub api_key: Option<SecretString>,
     /// The variant of the protocol that the server expects.
     pub dialect: Dialect,
-    /// The maximum time without a received byte: before the headers, and inside the stream.
+    /// The maximum time without an event: before the headers, and inside the stream.
     pub idle_timeout: Duration,
 }
 
@@ -100,6 +100,8 @@ impl ReplyStream {
             }
             let Some(data) = self.event().await? else { return Ok(None) };
             self.ahead.extend(self.assembler.push(&data)?);
+            // This protocol has no pings. Servers send comments instead, which are not events.
+            self.events.note_content();
         }
     }
 

@@ -147,20 +147,29 @@ pub fn body(head: &Head, transcript: &str, choice: &ToolChoice) -> Bytes {
         let _ = serde_json::to_writer(&mut body, message);
     }
     body.push(b']');
-    let choice = match choice {
-        ToolChoice::Auto => None,
-        ToolChoice::Any => Some(json!("required")),
-        ToolChoice::None => Some(json!("none")),
-        ToolChoice::Tool { name } => {
-            Some(json!({ "type": "function", "function": { "name": name } }))
-        }
-    };
-    // The protocol allows `tool_choice` only together with tools.
-    if let Some(choice) = choice.filter(|_| head.has_tools) {
-        body.extend_from_slice(format!(r#","tool_choice":{choice}"#).as_bytes());
+    // The protocol allows these members only together with tools.
+    if head.has_tools {
+        append_choice(&mut body, choice);
     }
     body.push(b'}');
     body.into()
+}
+
+fn append_choice(body: &mut Vec<u8>, choice: &ToolChoice) {
+    let value = match choice {
+        ToolChoice::Auto { .. } => None,
+        ToolChoice::Any { .. } => Some(json!("required")),
+        ToolChoice::None => Some(json!("none")),
+        ToolChoice::Tool { name, .. } => {
+            Some(json!({ "type": "function", "function": { "name": name } }))
+        }
+    };
+    if let Some(value) = value {
+        body.extend_from_slice(format!(r#","tool_choice":{value}"#).as_bytes());
+    }
+    if choice.forbids_parallel() {
+        body.extend_from_slice(br#","parallel_tool_calls":false"#);
+    }
 }
 
 #[cfg(test)]

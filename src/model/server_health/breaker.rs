@@ -44,7 +44,8 @@ impl Health {
             ModelError::Connect(_)
             | ModelError::Broken(_)
             | ModelError::Truncated
-            | ModelError::Idle(_) => Self::Unhealthy,
+            | ModelError::Idle(_)
+            | ModelError::NoContent(_) => Self::Unhealthy,
             ModelError::Api { kind, .. } => match kind {
                 ErrorKind::Overloaded | ErrorKind::Api | ErrorKind::Timeout => Self::Unhealthy,
                 ErrorKind::InvalidRequest
@@ -58,9 +59,11 @@ impl Health {
                 | ErrorKind::SpendLimit
                 | ErrorKind::Other(_) => Self::Healthy,
             },
-            ModelError::Malformed(_) | ModelError::TooLarge(_) | ModelError::CircuitOpen(_) => {
-                Self::Healthy
-            }
+            ModelError::TimeLimit(_)
+            | ModelError::Malformed(_)
+            | ModelError::BadCall(_)
+            | ModelError::TooLarge(_)
+            | ModelError::CircuitOpen(_) => Self::Healthy,
         }
     }
 }

@@ -63,7 +63,10 @@ impl Agent {
                     tools_left_out.push(name.clone());
                     false
                 }
-                SessionTool::Name(_) | SessionTool::Server(_) | SessionTool::Client(_) => true,
+                SessionTool::Name(_)
+                | SessionTool::Described(_)
+                | SessionTool::Server(_)
+                | SessionTool::Client(_) => true,
             });
         }
         Ok(AvailableProfile { profile, tools_left_out })

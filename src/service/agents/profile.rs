@@ -9,10 +9,11 @@ use crate::domain::model::Effort;
 use crate::domain::model_options::ServiceTier;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::string_enum::optional_string_enum;
+use crate::domain::tool::ToolChoice;
 use crate::service::client_tool::SessionTool;
 use crate::service::error::Error;
 use crate::service::inherited_fields::InheritedFields;
-use crate::service::json::{not_null, object, object_lists};
+use crate::service::json::{not_null, object, object_lists, some_object};
 use crate::service::session_settings::{
     CreateSession, SessionContext, SessionSubAgent, SessionSystem,
 };
@@ -76,6 +77,10 @@ pub(crate) struct AgentProfile {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
     #[schema(value_type = Vec<String>, max_items = 16)]
     betas: Option<Vec<String>>,
+    /// The tool choice of messages that have none.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_object")]
+    #[schema(value_type = ToolChoice)]
+    tool_choice: Option<ToolChoice>,
     /// Context management. Each member of a session's own `context` takes precedence.
     #[serde(
         default,
@@ -149,6 +154,7 @@ impl AgentProfile {
         inherited.fill("/service_tier", &mut request.service_tier, self.service_tier);
         inherited.fill("/output_schema", &mut request.output_schema, self.output_schema);
         inherited.fill("/betas", &mut request.betas, self.betas);
+        inherited.fill("/tool_choice", &mut request.tool_choice, self.tool_choice);
         inherited.fill("/permission_mode", &mut request.permission_mode, self.permission_mode);
         inherited.fill("/permissions", &mut request.permissions, self.permissions);
         inherited.fill("/sub_agents", &mut request.sub_agents, self.sub_agents);

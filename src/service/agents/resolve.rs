@@ -83,7 +83,9 @@ pub async fn check_operator_agents(service: &Service) -> Result<(), BadAgentFile
             if let Some(tools) = &mut profile.tools {
                 tools.retain(|tool| match tool {
                     SessionTool::Name(name) => service.tools.unavailable_reason(name).is_none(),
-                    SessionTool::Server(_) | SessionTool::Client(_) => true,
+                    SessionTool::Described(_) | SessionTool::Server(_) | SessionTool::Client(_) => {
+                        true
+                    }
                 });
             }
             check_profile(service, profile).await

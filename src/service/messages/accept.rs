@@ -158,7 +158,8 @@ impl MessagePost<'_> {
         let options = &message.options()?;
         let has_cost = message.limits.cost.is_some();
         let is_plain = !has_cost && options.tools.is_none() && !self.needs_check;
-        if is_plain && !message.tool_choice.is_forced() {
+        let choice = message.tool_choice.as_ref().filter(|choice| choice.is_forced());
+        if is_plain && choice.is_none() {
             return Ok(());
         }
         let (tenant, session_id) = (self.tenant, self.session_id);
@@ -170,8 +171,9 @@ impl MessagePost<'_> {
         let models = &self.service.defaults.model_rules.models;
         let content = ("/content".to_owned(), message.content.as_str());
         check_model_support(models, &settings.model, &[content]).await?;
-        let model = models.find(&settings.model);
-        if let Some(reason) = settings.refuses(&model, &message.tool_choice, options) {
+        if let Some(choice) = choice
+            && let Some(reason) = settings.refuses(&models.find(&settings.model), choice, options)
+        {
             return Err(Error::field("/tool_choice", reason));
         }
         if has_cost && settings.price.is_none() {

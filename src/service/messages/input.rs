@@ -19,8 +19,8 @@ pub(crate) struct MessageInput {
     pub(crate) id: Option<String>,
     /// The limits of the run; the session's where absent.
     pub(crate) limits: Limits,
-    /// The use of tools in the first round.
-    pub(crate) tool_choice: ToolChoice,
+    /// The use of tools in the first round; the session's where absent.
+    pub(crate) tool_choice: Option<ToolChoice>,
     /// The effect on a busy session; the operator's choice when absent.
     pub(crate) on_busy: Option<OnBusy>,
     /// Tools that the client runs, for this run only.
@@ -35,7 +35,7 @@ pub(crate) struct NewMessage {
     pub(super) content: Content,
     pub(super) id: Option<String>,
     pub(super) limits: Limits,
-    pub(super) tool_choice: ToolChoice,
+    pub(super) tool_choice: Option<ToolChoice>,
     pub(super) on_busy: Option<OnBusy>,
     pub(super) tools: Vec<ClientTool>,
     /// The permission mode of the session from this message on.

@@ -5,6 +5,7 @@ use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 
 use super::message_post::{MessagePost, PostedRun};
+use crate::domain::tool::ToolChoice;
 use crate::service::error::Error;
 use crate::service::lookup::find_run;
 use crate::store::accept::{EarlierRun, NewRun, find_earlier};
@@ -64,7 +65,10 @@ impl MessagePost<'_> {
     /// A hash of the request. It covers what the client sent, without the defaults of the operator.
     pub(super) fn fingerprint(&self) -> Result<Vec<u8>, Error> {
         let message = self.message;
-        let options = serde_json::to_string(&message.options()?).map_err(Error::internal)?;
+        let mut options = message.options()?;
+        // Stored fingerprints have a choice in any case.
+        options.tool_choice.get_or_insert(ToolChoice::AUTO);
+        let options = serde_json::to_string(&options).map_err(Error::internal)?;
         let on_busy = message.on_busy.map(|mode| serde_json::to_string(&mode));
         let on_busy = on_busy.transpose().map_err(Error::internal)?;
         let session_id = self.session_id.to_string();

@@ -62,7 +62,7 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
     check_mode(service, request.permission_mode)?;
     let permissions = request.permissions.unwrap_or_default();
     check_rules(service, &permissions)?;
-    let SessionTools { definitions: tools, client_tools } =
+    let SessionTools { definitions: tools, client_tools, described_tools } =
         session_tools(service, request.tools.as_deref(), defaults.tools.as_deref())?;
     let offered_tools = service.tools.tools_of_same_servers(&tools);
     let model = request.model.unwrap_or_else(|| defaults.model.clone());
@@ -102,8 +102,11 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
         permissions,
         offered_tools,
         client_tools,
+        described_tools,
         dispatch: request.dispatch.unwrap_or_default(),
         sub_agents: Vec::new(),
+        user: request.user,
+        created_by: None,
         agent: None,
     };
     pin_sub_agents(service, request.sub_agents.unwrap_or_default(), &mut settings)?;

@@ -7,6 +7,7 @@ use crate::domain::context::SUMMARY_TOKENS;
 use crate::domain::model::Models;
 use crate::domain::output_schema::{UnsupportedPart, unsupported_part};
 use crate::domain::provider::Provider;
+use crate::domain::run_options::RunOptions;
 use crate::domain::server_tool::ServerTool;
 use crate::domain::session::Settings;
 use crate::domain::settings_check::UnsupportedSetting;
@@ -80,6 +81,7 @@ impl ModelRules {
             errors.push(FieldError::new("/model_metadata/user_id", message));
         }
         errors.extend(self.schema_problem(settings));
+        errors.extend(self.choice_problem(settings));
         errors
     }
 
@@ -101,6 +103,13 @@ impl ModelRules {
             errors.push(FieldError::new(format!("/betas/{index}"), message));
         }
         errors
+    }
+
+    fn choice_problem(&self, settings: &Settings) -> Option<FieldError> {
+        let choice = settings.model_options.tool_choice.as_ref()?;
+        let model = self.models.find(&settings.model);
+        let reason = settings.refuses(&model, choice, &RunOptions::default())?;
+        Some(FieldError::new("/tool_choice", reason))
     }
 
     fn schema_problem(&self, settings: &Settings) -> Option<FieldError> {

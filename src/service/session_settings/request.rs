@@ -17,9 +17,10 @@ use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::session::Dispatch;
 use crate::domain::string_enum::optional_string_enum;
+use crate::domain::tool::ToolChoice;
 use crate::service::client_tool::SessionTool;
 use crate::service::error::{Error, FieldError};
-use crate::service::json::{not_null, object, object_lists};
+use crate::service::json::{not_null, object, object_lists, some_object};
 
 /// The settings of a new session. All members are optional. After creation only the title, the
 /// metadata, the permission mode and the archived state can change.
@@ -36,6 +37,11 @@ pub(crate) struct CreateSession {
     /// An object that is stored with the session unchanged, at most 16 kB.
     #[schema(value_type = Option<Object>)]
     pub(super) metadata: Option<Box<RawValue>>,
+    /// The name of the user, which the tool `get_current_user` returns; 1 to 255 characters without
+    /// control characters. When absent, the subject of the token or the name of the API key that
+    /// creates the session. A request with a token cannot set it.
+    #[schema(min_length = 1, max_length = 255)]
+    pub(in crate::service) user: Option<String>,
     /// The name of the model.
     #[schema(min_length = 1, max_length = 200)]
     pub(in crate::service) model: Option<String>,
@@ -82,6 +88,10 @@ pub(crate) struct CreateSession {
     #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = Vec<String>, max_items = 16)]
     pub(in crate::service) betas: Option<Vec<String>>,
+    /// The tool choice of messages that have none.
+    #[serde(default, deserialize_with = "some_object")]
+    #[schema(value_type = ToolChoice)]
+    pub(in crate::service) tool_choice: Option<ToolChoice>,
     /// Context management: how the conversation is kept within the model's context window.
     #[serde(default, deserialize_with = "object")]
     pub(in crate::service) context: SessionContext,
@@ -134,6 +144,11 @@ impl CreateSession {
         };
         let title = self.title.as_deref().and_then(title_problem);
         refuse(title.is_some(), "/title", title.unwrap_or_default());
+        let is_bad_user = self.user.as_ref().is_some_and(|user| {
+            !(1..=255).contains(&user.chars().count()) || user.chars().any(char::is_control)
+        });
+        let message = "is not 1 to 255 characters without control characters";
+        refuse(is_bad_user, "/user", message);
         refuse(is_unreadable(&self.metadata), "/metadata", NOT_READABLE);
         let metadata_len = self.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
         refuse(metadata_len > MAX_METADATA, "/metadata", "is larger than 16 kB");
@@ -163,6 +178,7 @@ impl CreateSession {
             user_id: self.model_metadata.user_id.take(),
             output_schema: self.output_schema.take(),
             betas: self.betas.take().unwrap_or_default(),
+            tool_choice: self.tool_choice.take(),
         }
     }
 }

@@ -5,6 +5,7 @@ use sqlx::PgConnection;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
 use crate::service::agents::resolve_session;
+use crate::service::creator::Creator;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::idempotency::IdempotencyKey;
@@ -28,15 +29,18 @@ pub(crate) struct CreatedSession {
 /// Creates a session. A repeated request returns the session of the first one, as it is now.
 pub(crate) async fn create_session(
     service: &Service,
-    tenant: TenantId,
+    creator: &Creator,
     request: CreateSession,
     key: Option<IdempotencyKey>,
 ) -> Result<CreatedSession, Error> {
+    creator.check(&request)?;
+    let tenant = creator.tenant;
     let creation = Creation { service, tenant, key };
     if let Some(session) = in_time(creation.find_earlier()).await? {
         return Ok(CreatedSession { session, is_repeated: true });
     }
-    let new = resolve_session(service, tenant, request).await?;
+    let mut new = resolve_session(service, tenant, request).await?;
+    creator.pin(&mut new.settings);
     in_time(creation.store(&new)).await
 }
 

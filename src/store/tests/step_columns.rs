@@ -57,7 +57,7 @@ fn request() -> RequestRecord {
         model: "asked".into(),
         message_seq: 1,
         form: RequestForm {
-            tool_choice: ToolChoice::Any,
+            tool_choice: ToolChoice::ANY,
             prompt_cache: None,
             far_breakpoint: None,
             sent_changes: 0,

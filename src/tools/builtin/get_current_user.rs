@@ -1,4 +1,4 @@
-//! `get_current_user`: the name of the session's owner.
+//! `get_current_user`: the name of the session's user.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,13 +25,13 @@ impl TypedTool for GetCurrentUser {
     const TIMING: ToolTiming = ToolTiming::Fast;
     type Input = GetCurrentUserInput;
 
-    /// Returns the name of the session's owner. The name of the service's operating system account
+    /// Returns the name of the session's user. The name of the service's operating system account
     /// would be the same for all users, and would help attackers of the machine.
     async fn run(
         &self,
         context: &ToolContext,
         _input: GetCurrentUserInput,
     ) -> Result<Output, ToolError> {
-        Ok(context.caller.name().await?.into())
+        Ok(context.caller.user_name().await?.into())
     }
 }

@@ -65,7 +65,7 @@ impl TypedTool for WebFetch {
             let most = reading::MAX_QUESTION;
             return Err(ToolError::Invalid(format!("the prompt has more than {most} characters")));
         }
-        let read = self.0.read(context.caller.name().await?, url).await?;
+        let read = self.0.read(context.caller.owner_name().await?, url).await?;
         let text = match prompt {
             None => Cow::Borrowed(read.text.as_str()),
             Some(prompt) => {
@@ -75,6 +75,7 @@ impl TypedTool for WebFetch {
                 Cow::Owned(reading::without_unknown_urls(&answer, &read.text))
             }
         };
-        Ok(format!("{}\n\n{text}", read.url).into())
+        let output = Output::from(format!("{}\n\n{text}", read.url));
+        Ok(output.with_sources(vec![read.source()]))
     }
 }

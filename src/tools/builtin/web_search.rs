@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::web::search::{Domains, Search, SearchResult};
+use crate::domain::source::each_once;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
 use crate::tools::output::Output;
@@ -18,6 +19,12 @@ const RESULTS: usize = 10;
 #[derive(Serialize)]
 struct WebSearchOutput {
     results: Vec<SearchResult>,
+}
+
+/// The results as the model reads them, and as sources.
+fn output(results: Vec<SearchResult>) -> Result<Output, ToolError> {
+    let sources = each_once(results.iter().map(SearchResult::source));
+    Ok(Output::json(&WebSearchOutput { results })?.with_sources(sources))
 }
 
 #[derive(Debug)]
@@ -57,7 +64,7 @@ impl TypedTool for WebSearch {
             .map_err(|error| ToolError::Invalid(error.to_string()))?;
         let found = self.0.find(&input.query, &domains, RESULTS).await;
         let results = found.map_err(|error| error.of("Error calling tool (WebSearch): "))?;
-        Output::json(&WebSearchOutput { results })
+        output(results)
     }
 }
 
@@ -97,6 +104,6 @@ impl TypedTool for PlainSearch {
         let most = usize::from(input.max_results);
         let found = self.0.find(&input.query, &Domains::default(), most).await;
         let results = found.map_err(|error| error.of("web_search: "))?;
-        Output::json(&WebSearchOutput { results })
+        output(results)
     }
 }

@@ -124,6 +124,8 @@ impl Registry {
     ) -> CallOutcome {
         let Some(entry) = self.entry(name) else { return self.unavailable(name) };
         let (path, progress) = (change.path.clone(), ChangeProgress::default());
+        // A change is short, and whether it was made must be known: the run waits for it.
+        let context = &ToolContext { run_limit: None, ..context.clone() };
         let made = entry
             .in_time(context, RawValue::NULL, async |context: &ToolContext| {
                 change::apply(context, change, &progress).await

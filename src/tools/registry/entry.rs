@@ -11,6 +11,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::timeout;
 
+use super::run_limit::within_run_limit;
 use super::{BadTool, CallOutcome};
 use crate::tools::definition::check_definition;
 use crate::tools::error::ToolError;
@@ -67,7 +68,8 @@ impl RegisteredTool {
         problems.map(|error| (error.instance_path().to_string(), problem(&error))).collect()
     }
 
-    /// Executes `work` within the deadline. A panic or a timeout becomes an error.
+    /// Executes `work` within the deadline and the limit of the run. A panic or a timeout becomes an
+    /// error.
     pub(super) async fn in_time<T>(
         &self,
         context: &ToolContext,
@@ -77,12 +79,14 @@ impl RegisteredTool {
         let name = self.tool.name();
         let deadline = self.tool.deadline(input);
         let context = ToolContext { stop: context.stop.child_token(), ..context.clone() };
-        match timeout(deadline, AssertUnwindSafe(work(&context)).catch_unwind()).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_panic)) => {
+        let work = AssertUnwindSafe(work(&context)).catch_unwind();
+        match timeout(deadline, within_run_limit(name, &context, work)).await {
+            Ok(Ok(Ok(result))) => result,
+            Ok(Ok(Err(_panic))) => {
                 tracing::error!(tool.name = name, "tool panicked");
                 Err(ToolError::Failed(format!("{name} stopped because of an internal error")))
             }
+            Ok(Err(stopped)) => Err(stopped),
             Err(_elapsed) => {
                 // Stops work that continues on another thread.
                 context.stop.cancel();

@@ -5,6 +5,7 @@ mod catalog;
 mod entry;
 mod list;
 mod list_difference;
+mod run_limit;
 mod served;
 #[cfg(test)]
 mod tests;
@@ -71,6 +72,11 @@ impl Registry {
     /// Returns `true` if a tool of this name is available now.
     pub fn has(&self, name: &str) -> bool {
         self.entry(name).is_some()
+    }
+
+    /// Returns `true` if a tool belongs to an MCP server.
+    pub fn is_served(&self, name: &str) -> bool {
+        self.own.entry(name).is_none() && self.served.entry(name).is_some()
     }
 
     /// Returns the class of a tool. An unknown tool is [`ToolClass::Pure`], except if its name

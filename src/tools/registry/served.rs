@@ -76,7 +76,7 @@ impl Served {
 
 impl Registry {
     /// Registers the name of a server before its tool list is known.
-    pub(in crate::tools) fn expect_server(&self, server: &str) {
+    pub fn expect_server(&self, server: &str) {
         let mut lists = self.served.lists.write().unwrap_or_else(PoisonError::into_inner);
         lists.entry(server.to_owned()).or_default();
     }

@@ -217,9 +217,9 @@ impl SummaryRequest<'_> {
         let is_compacted = view.compaction.is_some();
         let messages = Messages { text: &text, far_breakpoint: None, is_compacted };
         let max_tokens = Some(settings.max_tokens);
-        let form = model.form(&state.writer, messages, &ToolChoice::Auto, max_tokens);
+        let form = model.form(&state.writer, messages, &ToolChoice::AUTO, max_tokens);
         let form = RequestForm { summary: true, ..form };
-        Ok(Some((head.request(messages, &ToolChoice::Auto), form)))
+        Ok(Some((head.request(messages, &ToolChoice::AUTO), form)))
     }
 
     /// The summary of the reply, unless there is none or it is no shorter than the history.

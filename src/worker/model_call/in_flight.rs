@@ -32,8 +32,8 @@ impl RequestInFlight {
         self.form.summary
     }
 
-    /// True if readers receive previews of the reply.
-    pub(super) fn has_previews(&self) -> bool {
+    /// True if the loop asked for an answer. Readers receive previews of it.
+    pub(super) fn is_answer(&self) -> bool {
         !self.form.summary && self.form.question.is_none()
     }
 }

@@ -1,6 +1,7 @@
 //! Requests to the model: budget, body, retries, record.
 
 mod budget;
+mod deadline;
 mod in_flight;
 mod model_try;
 pub(in crate::worker) mod parameters;
@@ -14,6 +15,8 @@ mod send;
 mod spans;
 pub(in crate::worker) mod truncated_call;
 
+use std::mem::take;
+
 use serde_json::value::RawValue;
 
 pub(in crate::worker) use in_flight::RequestInFlight;
@@ -21,6 +24,7 @@ pub(in crate::worker) use in_flight::RequestInFlight;
 use crate::domain::budget::MeasuredRequest;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::history_repair::HistoryRepair;
 use crate::domain::ids::EventId;
 use crate::domain::model_try::ModelTry;
 use crate::domain::prefix::{Hash, PrefixChange};
@@ -38,6 +42,8 @@ pub(in crate::worker) struct ModelCalls<'a> {
     head_hashes: HeadHashes,
     /// The first difference between the request in flight and the request before it.
     prefix_changed: Option<PrefixChange>,
+    /// The repairs of the history that the request in flight is the first to contain.
+    repairs: Vec<HistoryRepair>,
     /// The event that announced the request in flight.
     start_event: Option<EventId>,
     in_flight: Option<RequestInFlight>,
@@ -71,6 +77,7 @@ impl<'a> ModelCalls<'a> {
             run,
             head_hashes: head_hashes(&run.claim),
             prefix_changed: None,
+            repairs: Vec::new(),
             start_event: None,
             in_flight: None,
             tries: Vec::new(),
@@ -123,6 +130,7 @@ impl<'a> ModelCalls<'a> {
             is_error: end.stop.is_none(),
             duration_ms: end.duration_ms,
             prefix_changed: self.prefix_changed.take(),
+            history_repairs: take(&mut self.repairs),
             applied_edits: end.applied_edits.clone(),
         }))
     }

@@ -1,6 +1,7 @@
 //! Reports of a changed request prefix, which invalidates the prompt cache.
 
 use super::ModelCalls;
+use crate::domain::history_repair::HistoryRepair;
 use crate::domain::prefix::PrefixHashes;
 use crate::worker::run::step_writer::StepWriter;
 
@@ -31,7 +32,7 @@ impl ModelCalls<'_> {
     }
 
     /// Reports the repairs of the history that the next request contains.
-    pub(super) fn report_repairs(&self, writer: &mut StepWriter<'_>) {
+    pub(super) fn report_repairs(&mut self, writer: &mut StepWriter<'_>) {
         for (kind, seq) in writer.transcript.take_repairs() {
             self.run.services.metrics.history_repaired(kind);
             tracing::warn!(
@@ -40,6 +41,7 @@ impl ModelCalls<'_> {
                 message.seq = seq,
                 "stored history repaired before it is sent"
             );
+            self.repairs.push(HistoryRepair { kind, message_seq: seq });
         }
     }
 }

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::ModelCalls;
+use super::deadline::RequestDeadline;
 use crate::domain::circuit::Circuit;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::model::ModelError;
@@ -26,9 +27,10 @@ impl<'a> ModelCalls<'a> {
         state: &mut RunState<'_>,
         failures: u32,
         delay: Duration,
+        deadline: RequestDeadline,
     ) -> Result<(), StopCause> {
         announce_retry(state, failures, delay).await?;
-        wait(state, sleep(delay), delay > SLOT_KEPT_FOR).await
+        wait(state, deadline.limit(sleep(delay)), delay > SLOT_KEPT_FOR).await
     }
 
     /// Waits until the circuit breaker permits a request.
@@ -36,6 +38,7 @@ impl<'a> ModelCalls<'a> {
         &self,
         state: &mut RunState<'_>,
         failures: u32,
+        deadline: RequestDeadline,
     ) -> Result<Pass<'a>, StopCause> {
         let services = self.run.services;
         let breaker = &services.server_health.breaker;
@@ -68,7 +71,8 @@ impl<'a> ModelCalls<'a> {
                     () = sleep_until(until) => {}
                 }
             };
-            wait(state, closed_or_due, waited + (until - now) > SLOT_KEPT_FOR).await?;
+            let is_long = waited + (until - now) > SLOT_KEPT_FOR;
+            wait(state, deadline.limit(closed_or_due), is_long).await?;
         }
     }
 }
@@ -76,14 +80,14 @@ impl<'a> ModelCalls<'a> {
 /// Waits, and releases the slot of the run during a long wait.
 async fn wait(
     state: &mut RunState<'_>,
-    wait: impl Future<Output = ()>,
+    wait: impl Future<Output = Result<(), ModelError>>,
     is_long: bool,
 ) -> Result<(), StopCause> {
     if is_long {
         state.slot.release();
     }
     let signals = &state.run.signals;
-    signals.unless_draining(wait).await?;
+    signals.unless_draining(wait).await?.map_err(StopCause::Model)?;
     signals.unless_draining(state.slot.reacquire()).await
 }
 

@@ -1,7 +1,9 @@
 //! One request to the model: sent, streamed to readers, and sent again where that can help.
 
+use futures::FutureExt as _;
 use tokio::time::{Instant, sleep_until};
 
+use super::deadline::RequestDeadline;
 use super::model_try::TryRecorder;
 use super::parameters::{ReplyIds, RequestParameters};
 use super::previews::Previews;
@@ -53,10 +55,13 @@ impl ModelCalls<'_> {
     ) -> Result<Reply, StopCause> {
         let services = self.run.services;
         services.server_health.budget.earn(Instant::now());
+        let is_answer = self.in_flight.as_ref().is_some_and(RequestInFlight::is_answer);
+        let deadline =
+            if is_answer { RequestDeadline::of(&state.progress) } else { RequestDeadline::NONE };
         let mut failures = 0;
         loop {
-            let pass = self.permit(state, failures).await?;
-            let error = match self.try_once(request.clone(), ids, pass).await? {
+            let pass = self.permit(state, failures, deadline).await?;
+            let error = match self.try_once(request.clone(), ids, pass, deadline).await? {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -72,7 +77,7 @@ impl ModelCalls<'_> {
                 return Err(StopCause::Model(error));
             };
             services.metrics.model_retried();
-            self.reschedule(state, failures, delay.max(turn)).await?;
+            self.reschedule(state, failures, delay.max(turn), deadline).await?;
         }
     }
 
@@ -95,13 +100,15 @@ impl ModelCalls<'_> {
         request: Request,
         ids: ReplyIds,
         mut pass: Pass<'_>,
+        deadline: RequestDeadline,
     ) -> Result<Result<Reply, ModelError>, StopCause> {
         let mut recorder = TryRecorder::begin();
         let span = begin_request_span(self.run);
         let trace = span.as_ref().and_then(OpenSpan::place);
         let trace = trace.or_else(|| self.run.claim.options.trace.map(Trace::next));
         let request = Request { trace, ..request };
-        let streamed = self.stream(request, ids, &mut pass, &mut recorder);
+        let streamed = deadline.limit(self.stream(request, ids, &mut pass, &mut recorder));
+        let streamed = streamed.map(Result::flatten);
         let ended = self.run.signals.unless_stopped(streamed).await;
         if let Ok(ended) = &ended {
             end_request_span(span, ended);
@@ -142,7 +149,7 @@ impl ModelCalls<'_> {
         recorder: &mut TryRecorder,
     ) -> Result<Reply, ModelError> {
         let (run, services) = (self.run, self.run.services);
-        let has_previews = self.in_flight.as_ref().is_some_and(RequestInFlight::has_previews);
+        let has_previews = self.in_flight.as_ref().is_some_and(RequestInFlight::is_answer);
         let mut previews = Previews::new(&services.bus, run.session_id(), run.run_id(), ids);
         let sent = services.model.send(request).await;
         if let Some((status, head)) = sent.as_ref().err().and_then(ModelError::head) {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::parameters::RequestParameters;
 use super::{ModelCalls, RequestEnd};
-use crate::agent::{Step, history};
+use crate::agent::history;
 use crate::domain::output_budget::larger;
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
@@ -43,8 +43,8 @@ impl ModelCalls<'_> {
             return Ok(timed);
         };
         self.discard(state, timed).await?;
-        let is_exhausted = matches!(state.progress.agent.step(), Step::Exhausted(_));
-        let choice = if is_exhausted { &ToolChoice::None } else { parameters.choice };
+        let choice =
+            if state.progress.is_at_limit() { &ToolChoice::None } else { parameters.choice };
         let started = Instant::now();
         let max_tokens = Some(max_tokens);
         let parameters = RequestParameters { head: &head, choice, max_tokens, ..parameters };

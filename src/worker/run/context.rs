@@ -8,6 +8,7 @@ use crate::domain::claim::Claimed;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::limits::Limits;
 use crate::domain::session::Settings;
+use crate::domain::tool::ToolChoice;
 use crate::model::Head;
 use crate::store::StoreError;
 use crate::store::retry::{DatabaseFailure as _, Retry, retry_while_unavailable};
@@ -44,6 +45,18 @@ impl<'a> RunContext<'a> {
     /// The tool definitions that only this run has.
     pub(in crate::worker) fn run_tools(&self) -> Option<&RawValue> {
         self.claim.options.tools.as_deref()
+    }
+
+    /// The tool choice of the first request.
+    pub(in crate::worker) fn first_choice(&self) -> ToolChoice {
+        let session = self.settings().model_options.tool_choice.as_ref();
+        ToolChoice::of_run(self.claim.options.tool_choice.as_ref(), session)
+    }
+
+    /// The tool choice of the requests after the first.
+    pub(in crate::worker) fn later_choice(&self) -> ToolChoice {
+        let session = self.settings().model_options.tool_choice.as_ref();
+        ToolChoice::of_later_rounds(self.claim.options.tool_choice.as_ref(), session)
     }
 
     /// The head of requests with these settings.

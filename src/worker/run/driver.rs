@@ -99,10 +99,10 @@ impl Driver<'_> {
             }
             match self.state.progress.agent.step().clone() {
                 Step::CallModel { is_first: true } => {
-                    self.call_model(&head, &self.run.claim.options.tool_choice).await?;
+                    self.call_model(&head, &self.run.first_choice()).await?;
                 }
                 Step::CallModel { is_first: false } => {
-                    self.call_model(&head, &ToolChoice::Auto).await?;
+                    self.call_model(&head, &self.run.later_choice()).await?;
                 }
                 Step::Exhausted(_) => self.call_model(&head, &ToolChoice::None).await?,
                 Step::CallTools(calls) => self.call_tools(&calls).await?,
@@ -173,7 +173,13 @@ impl Driver<'_> {
         self.state.writer.store(&[], &step).await
     }
 
+    /// Asks the model and stores its reply, or ends the request at the limit of seconds.
     async fn call_model(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), StopCause> {
+        let ended = self.ask(head, choice).await;
+        self.model.end_at_time_limit(&mut self.state, ended).await
+    }
+
+    async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), StopCause> {
         let started = Instant::now();
         let ids = ReplyIds::new();
         let parameters = RequestParameters { head, choice, max_tokens: None, ids };

@@ -34,6 +34,18 @@ impl<'a> Progress<'a> {
         self.run.claim.elapsed + self.started.elapsed()
     }
 
+    /// The time at which the limit of seconds is reached, if there is one.
+    pub(in crate::worker) fn end_of_time(&self) -> Option<(Instant, u32)> {
+        let seconds = self.run.limits.seconds?;
+        let left = Duration::from_secs(seconds.into()).saturating_sub(self.run.claim.elapsed);
+        Some((self.started.checked_add(left)?, seconds))
+    }
+
+    /// True if the last reply is asked for, because a limit is reached.
+    pub(in crate::worker) fn is_at_limit(&self) -> bool {
+        matches!(self.agent.step(), Step::Exhausted(_))
+    }
+
     /// Excludes work from the duration of the run.
     pub(in crate::worker) fn exclude(&mut self, duration: Duration) {
         self.started += duration;

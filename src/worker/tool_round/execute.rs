@@ -23,7 +23,7 @@ use crate::faults::{self, Point};
 use crate::store::tool_calls::LedgerRow;
 use crate::tools::read_state::ReadState;
 use crate::tools::workspace::Workspace;
-use crate::tools::{Caller, Registry, SamplingAccess, ToolContext, file_hash};
+use crate::tools::{Caller, Registry, RunLimit, SamplingAccess, ToolContext, file_hash};
 use crate::worker::model_call::ModelCalls;
 use crate::worker::model_call::reply_events::call_event;
 use crate::worker::run::context::RunContext;
@@ -67,6 +67,7 @@ impl<'a> ToolRunner<'a> {
             after_plan: None,
             caller: Caller::of(services.pool.clone(), claim.session_id),
             model,
+            run_limit: None,
         };
         Self { run, context, gate: PermissionGate::new(run), sampling: Sampling::new(requests) }
     }
@@ -93,6 +94,8 @@ impl<'a> ToolRunner<'a> {
         model: &mut ModelCalls<'_>,
         calls: &[ToolCall],
     ) -> Result<RoundResults, StopCause> {
+        let run_limit = state.progress.end_of_time();
+        self.context.run_limit = run_limit.map(|(at, seconds)| RunLimit { at: at.into(), seconds });
         let ledger = read_ledger(state).await?;
         let calls = &with_edited_inputs(calls, &ledger)?;
         let mut round = ToolRound::new(calls, ledger);

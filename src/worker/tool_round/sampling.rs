@@ -130,7 +130,7 @@ fn sampling_request(
     let text = question.messages();
     let messages = Messages { text: &text, far_breakpoint: None, is_compacted: false };
     let form = RequestForm {
-        tool_choice: ToolChoice::Auto,
+        tool_choice: ToolChoice::AUTO,
         prompt_cache: None,
         far_breakpoint: None,
         sent_changes: 0,
@@ -140,7 +140,7 @@ fn sampling_request(
         chat_completions: model.dialect(),
         max_tokens: Some(question.max_tokens),
     };
-    Ok((head.request(messages, &ToolChoice::Auto), form))
+    Ok((head.request(messages, &ToolChoice::AUTO), form))
 }
 
 /// Stores that a sampling request was made, and its usage.

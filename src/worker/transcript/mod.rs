@@ -92,10 +92,12 @@ impl Transcript {
     pub(super) fn push(&mut self, role: Role, content: &str) {
         self.append(role, content);
         self.seq += 1;
-        // A paused turn that was then stopped is found only with the next user message. It is the one
-        // fault that no write path can prevent, and the only one that is checked here.
+        // Faults that only the next user message shows: a paused turn that was then stopped, which no
+        // write path can prevent, and a call whose run was given up without its result.
         let turn = self.text.get(self.turn.offset..).unwrap_or_default();
-        if role == Role::User && turn.contains("server_tool_use") {
+        let is_open = turn.contains("server_tool_use")
+            || (!content.contains("tool_result") && turn.contains("tool_use"));
+        if role == Role::User && is_open {
             self.repair_last_turn();
         }
     }

@@ -1,5 +1,7 @@
 //! The text of transcripts, of repaired, changed and summarized histories.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::domain::context::Compaction;
 use crate::domain::prefix::Hash;
@@ -154,4 +156,129 @@ fn a_summary_comes_first_and_replaces_the_summarized_messages() {
     assert_eq!((transcript.text.clone(), transcript.seq()), (all.join(","), 7));
     assert_eq!(transcript.send(head()).1, None);
     assert_eq!(transcript.take_repairs(), []);
+}
+
+/// A run of a generated history. Each begins with a message of the user.
+#[derive(Debug, Clone, Copy)]
+enum GeneratedRun {
+    /// Stopped before the model answered.
+    Stopped,
+    Answered,
+    /// Some calls, their results, and an answer.
+    Calls(usize),
+    /// A call whose result was lost.
+    Lost,
+    /// A paused turn, which begins with a text or not, and was resumed or stopped.
+    Paused {
+        has_text: bool,
+        is_resumed: bool,
+    },
+    /// The same with a call next to that of the server tool.
+    PausedWithCall {
+        is_resumed: bool,
+    },
+}
+
+fn generated_run() -> impl Strategy<Value = GeneratedRun> {
+    prop_oneof![
+        Just(GeneratedRun::Stopped),
+        Just(GeneratedRun::Answered),
+        (1..3_usize).prop_map(GeneratedRun::Calls),
+        Just(GeneratedRun::Lost),
+        any::<(bool, bool)>()
+            .prop_map(|(has_text, is_resumed)| GeneratedRun::Paused { has_text, is_resumed }),
+        any::<bool>().prop_map(|is_resumed| GeneratedRun::PausedWithCall { is_resumed }),
+    ]
+}
+
+/// The messages of these runs, and of a last one. Ids are unique.
+fn generated_history(runs: &[GeneratedRun]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for (id, run) in runs.iter().chain([&GeneratedRun::Answered]).enumerate() {
+        let text = format!(r#"{{"type":"text","text":"{id}"}}"#);
+        let call =
+            |n: usize| format!(r#"{{"type":"tool_use","id":"{id}_{n}","name":"f","input":{{}}}}"#);
+        let result = |n: usize| format!(r#"{{"type":"tool_result","tool_use_id":"{id}_{n}"}}"#);
+        let search = format!(
+            r#"{{"type":"server_tool_use","id":"s_{id}","name":"web_search","input":{{}}}}"#
+        );
+        let found =
+            format!(r#"{{"type":"web_search_tool_result","tool_use_id":"s_{id}","content":[]}}"#);
+        let mut add = |role, blocks: Vec<String>| {
+            let seq = i32::try_from(lines.len() + 1).unwrap();
+            lines.push(line(seq, role, &format!("[{}]", blocks.join(","))));
+        };
+        add(Role::User, vec![text.clone()]);
+        let is_resumed = match *run {
+            GeneratedRun::Stopped => false,
+            GeneratedRun::Answered => {
+                add(Role::Assistant, vec![text.clone()]);
+                false
+            }
+            GeneratedRun::Calls(count) => {
+                add(Role::Assistant, (0..count).map(call).collect());
+                add(Role::User, (0..count).map(result).collect());
+                add(Role::Assistant, vec![text.clone()]);
+                false
+            }
+            GeneratedRun::Lost => {
+                add(Role::Assistant, vec![call(0)]);
+                false
+            }
+            GeneratedRun::Paused { has_text, is_resumed } => {
+                let before = has_text.then(|| text.clone());
+                add(Role::Assistant, before.into_iter().chain([search]).collect());
+                is_resumed
+            }
+            GeneratedRun::PausedWithCall { is_resumed } => {
+                add(Role::Assistant, vec![search, call(0)]);
+                add(Role::User, vec![result(0)]);
+                is_resumed
+            }
+        };
+        if is_resumed {
+            add(Role::Assistant, vec![found, text]);
+        }
+    }
+    lines
+}
+
+fn role_of(line: &Line) -> Role {
+    if line.role == Role::User.as_str() { Role::User } else { Role::Assistant }
+}
+
+proptest! {
+    /// A worker appends the messages that it stores, and reads those of other workers. A restarted
+    /// process reads all of them at once. All send the same bytes, and each request begins with the
+    /// bytes of the one before it, unless the call of a server tool was never completed.
+    #[test]
+    fn every_worker_sends_a_history_that_begins_with_what_was_sent_before(
+        runs in proptest::collection::vec(generated_run(), 0..6),
+        is_read in proptest::collection::vec(any::<bool>(), 40),
+    ) {
+        let lines = generated_history(&runs);
+        let mut transcript = Transcript::default();
+        let mut sent = String::new();
+        for (index, line) in lines.iter().enumerate() {
+            if is_read[index] {
+                transcript.append_stored(std::slice::from_ref(line));
+            } else {
+                transcript.push(role_of(line), &line.content);
+            }
+            let is_paused = line.content.contains("server_tool_use");
+            if role_of(line) == Role::Assistant && !is_paused {
+                continue;
+            }
+            let read_at_once = sent_messages(&lines[..=index], SentView::default());
+            prop_assert_eq!(&transcript.text, &read_at_once);
+            let repairs = transcript.take_repairs();
+            let is_closed =
+                repairs.iter().any(|(kind, _)| *kind == RepairKind::OpenServerCall);
+            prop_assert!(
+                is_closed || transcript.text.starts_with(&sent),
+                "{} does not begin with {}", transcript.text, sent
+            );
+            sent.clone_from(&transcript.text);
+        }
+    }
 }

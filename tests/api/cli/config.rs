@@ -91,10 +91,26 @@ async fn config_check_reports_invalid_options() {
     let prices = write("prices.json", r#"{"model":{"input":"much"}}"#);
     let rules = write("rules.json", r#"{"rules":[{"tool":"Bash","decision":"perhaps"}]}"#);
     let script = write("script.json", r#"{"conversation":[]}"#);
+    let endpoint = |name: &str, kind: &str| {
+        json!({ "name": name, "description": "Books a room.", "url": "https://example.com/",
+                "input_schema": { "type": kind } })
+    };
+    let endpoints =
+        |name: &str, tools: &[Value]| write(name, &json!({ "tools": tools }).to_string());
+    let taken = endpoints("taken.json", &[endpoint("get_time", "object")]);
+    let odd = endpoints("odd.json", &[endpoint("a room", "object")]);
+    let list = endpoints("list.json", &[endpoint("room", "array")]);
+    std::fs::create_dir(folder.path().join("agents")).unwrap();
+    write("agents/clock.json", r#"{"tools":["no_such_tool"]}"#);
+    let agents = folder.path().join("agents").to_str().unwrap().to_owned();
     for (args, named) in [
         (["--offline", "--prices", &*prices], ["prices.json", "prices"]),
         (["--offline", "--permission-rules", &*rules], ["rules.json", "perhaps"]),
         (["--offline", "--script", &*script], ["script.json", "conversation"]),
+        (["--offline", "--http-tools", &*taken], ["taken.json", "get_time"]),
+        (["--offline", "--http-tools", &*odd], ["odd.json", "a room"]),
+        (["--offline", "--http-tools", &*list], ["list.json", "room"]),
+        (["--offline", "--agents", &*agents], ["clock.json", "no_such_tool"]),
         (["--offline", "--bind", "0.0.0.0:1"], ["0.0.0.0:1", "--auth"]),
         (["--slots", "3", "--no-worker=false"], ["ANTHROPIC_API_KEY", "--offline"]),
     ] {

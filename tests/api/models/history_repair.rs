@@ -43,9 +43,30 @@ async fn assert_continues(statement: &str, kinds: &[(&str, u64)]) {
     let before = stored(&session).await;
     let run = session.ask("Are you there?").await;
     assert_eq!(run["output_text"], "Still here.", "{statement}: {run}");
+    assert_eq!(reported(&session).await, kinds_of(kinds), "{statement}");
     let after = stored(&session).await;
     assert_eq!(after[..before.len()], before, "{statement}: the stored history has changed");
     app.end_repaired(kinds);
+}
+
+/// The kinds of the repairs that the events of a session report.
+async fn reported(session: &Session<'_>) -> Vec<String> {
+    let events = session.events().await;
+    let repairs = events.iter().filter_map(|event| event["history_repairs"].as_array());
+    let mut kinds: Vec<String> = repairs
+        .flatten()
+        .inspect(|repair| assert!(repair["message_seq"].is_i64(), "{repair}"))
+        .map(|repair| repair["kind"].as_str().unwrap().to_owned())
+        .collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+fn kinds_of(kinds: &[(&str, u64)]) -> Vec<String> {
+    let mut all: Vec<String> =
+        kinds.iter().flat_map(|(kind, times)| (0..*times).map(|_| (*kind).to_owned())).collect();
+    all.sort_unstable();
+    all
 }
 
 /// A statement that removes one block of a message.
@@ -127,6 +148,7 @@ async fn a_session_continues_after_a_paused_turn_was_cancelled() {
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
         assert_eq!(session.ask("And now?").await["output_text"], "Still here.");
         assert_eq!(session.verify().await["findings"], json!([]));
+        assert_eq!(reported(&session).await, ["open_server_call"]);
         app.end_repaired(&[("open_server_call", 1)]);
     }
 }

@@ -16,6 +16,7 @@ mod prompt_cache;
 mod recorded_streams;
 mod refused_content;
 mod refused_content_again;
+mod reply_limits;
 mod retries;
 mod settings;
 mod strict_schemas;

@@ -82,6 +82,20 @@ async fn the_limits_and_the_tool_choice_of_a_message_are_checked() {
         (json!({ "content": "Hi", "tool_choice": { "type": true } }), "/tool_choice/type"),
         (json!({ "content": "Hi", "tool_choice": { "type": "some" } }), "/tool_choice/type"),
         (json!({ "content": "Hi", "tool_choice": { "type": "tool" } }), "/tool_choice"),
+        (json!({ "content": "Hi", "tool_choice": { "type": "auto", "x": 1 } }), "/tool_choice/x"),
+        (json!({ "content": "Hi", "tool_choice": { "type": "any", "x": 1 } }), "/tool_choice/x"),
+        (json!({ "content": "Hi", "tool_choice": { "type": "none", "x": 1 } }), "/tool_choice/x"),
+        (json!({ "content": "Hi", "tool_choice": { "type": "any", "name": "a" } }), "/tool_choice"),
+        (
+            json!({ "content": "Hi",
+                    "tool_choice": { "type": "none", "disable_parallel_tool_use": true } }),
+            "/tool_choice",
+        ),
+        (
+            json!({ "content": "Hi",
+                    "tool_choice": { "type": "auto", "disable_parallel_tool_use": 1 } }),
+            "/tool_choice/disable_parallel_tool_use",
+        ),
         (
             json!({ "content": "Hi", "tool_choice": { "type": "tool", "name": "a\u{0}" } }),
             "/tool_choice",

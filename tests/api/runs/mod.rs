@@ -13,5 +13,7 @@ mod request_duration;
 mod request_records;
 mod stop_reasons;
 mod structured_output;
+mod time_limits;
+mod tool_choice;
 mod tool_loop;
 mod usage;

@@ -5,6 +5,7 @@ mod catalog;
 mod client_dispatch;
 mod client_tools;
 mod courses;
+mod descriptions;
 mod files;
 mod plain_tools;
 mod questions;

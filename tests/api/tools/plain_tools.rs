@@ -1,8 +1,9 @@
 //! Tools that need nothing but their input: `sequential_thinking`, `get_time`, `get_current_user`.
 
+use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
-use crate::support::{TestApp, calls, replies, says};
+use crate::support::{Identity, TestApp, calls, client_with, keys_needed, problem, replies, says};
 
 fn block(name: &str, input: &Value) -> Value {
     json!({ "type": "tool_use", "name": name, "input": input })
@@ -53,11 +54,53 @@ async fn an_unknown_time_zone_is_an_error_result_and_the_run_completes() {
     assert_eq!(results(&session.history().await), [json!([true, text])]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn get_current_user_returns_the_owner_of_the_session() {
-    let script = replies(&[calls("get_current_user", json!({})), says("You are.")]);
-    let app = TestApp::start(script).await;
-    let session = app.session().await;
+/// A script that asks for the user.
+fn asks_for_user() -> Value {
+    replies(&[calls("get_current_user", json!({})), says("You are.")])
+}
+
+/// The user of a session that is created with this request.
+async fn user_of(app: &TestApp, request: RequestBuilder, body: &Value) -> Value {
+    let created = request.json(body).send().await.unwrap();
+    assert_eq!(created.status(), 201);
+    let created: Value = created.json().await.unwrap();
+    let session = app.existing_session(created["id"].as_str().unwrap());
     assert_eq!(session.ask("Who am I?").await["output_text"], "You are.");
-    assert_eq!(results(&session.history().await), [json!([null, "default"])]);
+    results(&session.history().await)[0][1].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_current_user_returns_the_user_that_the_client_names_or_the_owner() {
+    let app = TestApp::start(asks_for_user()).await;
+    let create = || app.post("/v1/sessions");
+    assert_eq!(user_of(&app, create(), &json!({})).await, "default");
+    let named = json!({ "user": "Ann \u{c5}s" });
+    assert_eq!(user_of(&app, create(), &named).await, "Ann \u{c5}s");
+    for user in ["", "a\nb", &"x".repeat(256)] {
+        let refused = create().json(&json!({ "user": user })).send().await.unwrap();
+        let refused = problem(refused, 422, "validation_failed").await;
+        assert_eq!(refused["errors"][0]["pointer"], "/user");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_current_user_returns_the_name_of_the_key_that_created_the_session() {
+    let app = TestApp::start_with(asks_for_user(), keys_needed()).await;
+    assert_eq!(user_of(&app, app.post("/v1/sessions"), &json!({})).await, "test");
+    let named = json!({ "user": "Ann" });
+    assert_eq!(user_of(&app, app.post("/v1/sessions"), &named).await, "Ann");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_current_user_returns_the_subject_of_the_token_that_created_the_session() {
+    let identity = Identity::start().await;
+    let app = TestApp::start_with(asks_for_user(), identity.trusted()).await;
+    let claims = json!({ "sub": "ann@example.com", "tenant": "default" });
+    let token = identity.token(claims);
+    let create = || client_with(None).post(app.url("/v1/sessions")).bearer_auth(&token);
+    assert_eq!(user_of(&app, create(), &json!({})).await, "ann@example.com");
+    let refused = create().json(&json!({ "user": "Bob" })).send().await.unwrap();
+    let refused = problem(refused, 422, "validation_failed").await;
+    let message = "cannot be set with a token, whose subject is the user";
+    assert_eq!(refused["errors"], json!([{ "pointer": "/user", "message": message }]));
 }

@@ -16,6 +16,10 @@ pub(super) fn in_messages_form(fields: &Map<String, Value>) -> Map<String, Value
     if let Some(choice) = fields.get("tool_choice") {
         converted.insert("tool_choice".to_owned(), tool_choice(choice));
     }
+    if fields.get("parallel_tool_calls") == Some(&Value::Bool(false)) {
+        let choice = converted.entry("tool_choice").or_insert_with(|| json!({ "type": "auto" }));
+        choice["disable_parallel_tool_use"] = true.into();
+    }
     let mut messages: Vec<Value> = Vec::new();
     for message in list("messages") {
         match message["role"].as_str() {

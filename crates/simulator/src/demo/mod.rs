@@ -47,7 +47,7 @@ fn content(request: ApiRequest<'_>, position: &Position) -> Vec<Block> {
             }
         }
     }
-    if one_at_a_time(request) {
+    if request.forbids_parallel() {
         intents.truncate(1);
     }
     if intents.is_empty() {
@@ -115,11 +115,6 @@ fn example_call(request: ApiRequest<'_>) -> Option<String> {
     let mut names = request.tools().iter().filter_map(|tool| tool.get("name")?.as_str());
     let name = names.find(|name| name.starts_with("mcp__"))?;
     (request.choice() != ToolChoice::None).then(|| format!("\"Call {name} with {{}}\""))
-}
-
-fn one_at_a_time(request: ApiRequest<'_>) -> bool {
-    let choice = request.get("tool_choice");
-    choice.and_then(|choice| choice.get("disable_parallel_tool_use")).is_some_and(|off| off == true)
 }
 
 /// Returns a call of a tool that the request forces although no intent names it. Every required

@@ -55,6 +55,8 @@ pub struct Reply {
     pub cut_clean: bool,
     /// Sends this many events, then leaves the stream open without data.
     pub hang_after: Option<usize>,
+    /// Milliseconds between the pings of a stream that `hang_after` leaves open; 0 for no pings.
+    pub ping_ms: u64,
     /// The body of the stream, sent unchanged instead of `content`.
     pub raw_sse: Option<String>,
     /// A file with the text of `raw_sse`, relative to the script's file.

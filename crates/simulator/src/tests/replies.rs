@@ -193,6 +193,21 @@ async fn a_forbidden_call_becomes_text() {
 }
 
 #[tokio::test]
+async fn one_call_is_sent_if_the_request_disables_parallel_calls() {
+    let call = |name: &str| json!({ "type": "tool_use", "name": name, "input": {} });
+    let text = json!({ "type": "text", "text": "Both." });
+    let content = json!([call("read_file"), text, call("read_file")]);
+    let simulator = start(&script(&json!([{ "content": content }]))).await;
+    let mut body = hello();
+    for (disabled, expected) in [(false, 3), (true, 2)] {
+        body["tool_choice"] = json!({ "type": "auto", "disable_parallel_tool_use": disabled });
+        let reply = post_message(&simulator, &body).await.json();
+        assert_eq!(reply["content"].as_array().unwrap().len(), expected);
+        assert_eq!(reply["stop_reason"], "tool_use");
+    }
+}
+
+#[tokio::test]
 async fn a_forbidden_call_after_results_quotes_them() {
     let call = json!({ "type": "tool_use", "name": "read_file", "input": {} });
     let simulator = start(&script(&json!([{ "content": [call], "repeat": 2 }]))).await;

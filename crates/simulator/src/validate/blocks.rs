@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::tools::is_word;
 use super::{Checked, Rules, media, refuse, unexpected};
 use crate::betas;
 use crate::request::{BlockPath, ContentBlock, blocks, role};
@@ -124,11 +125,29 @@ fn required(at: BlockPath, kind: &str, block: ContentBlock<'_>) -> Checked {
     if let Some(field) = strings.iter().find(|field| block.str(field).is_none()) {
         return refuse(format!("{at}.{kind}.{field}: Field required"));
     }
+    call_words(at, kind, block)?;
     if kind == "tool_use" && !block.get("input").is_some_and(Value::is_object) {
         return refuse(format!("{at}.{kind}.input: Input should be a valid dictionary"));
     }
     if kind == "tool_result" {
         return result_content(at, block);
+    }
+    Ok(())
+}
+
+/// The form of the name and the id of a call in the history.
+fn call_words(at: BlockPath, kind: &str, block: ContentBlock<'_>) -> Checked {
+    let patterns: &[(&str, &str, usize)] = match kind {
+        "tool_use" => {
+            &[("id", "^[a-zA-Z0-9_-]+$", usize::MAX), ("name", "^[a-zA-Z0-9_-]{1,128}$", 128)]
+        }
+        "server_tool_use" => &[("id", "^[a-zA-Z0-9_-]+$", usize::MAX)],
+        _ => &[],
+    };
+    for (field, pattern, most) in patterns {
+        if block.str(field).is_some_and(|text| !is_word(text, *most)) {
+            return refuse(format!("{at}.{kind}.{field}: String should match pattern '{pattern}'"));
+        }
     }
     Ok(())
 }

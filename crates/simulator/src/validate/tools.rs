@@ -84,8 +84,13 @@ fn definition(at: &str, tool: &Value, rules: &Rules) -> Checked {
 }
 
 fn is_name(name: &str) -> bool {
+    is_word(name, LONGEST_NAME)
+}
+
+/// True for 1 to `most` of the characters that names and ids may have.
+pub(super) fn is_word(text: &str, most: usize) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits)
+    !text.is_empty() && text.len() <= most && text.chars().all(fits)
 }
 
 /// The form of `tool_choice`, and the support of model and tools for it.
@@ -104,6 +109,7 @@ pub(super) fn choice(request: ApiRequest<'_>, model: Model<'_>) -> Checked {
             ));
         }
     }
+    choice_members(choice, kind.unwrap_or_default())?;
     if request.tools().is_empty() {
         return refuse("tool_choice: tool_choice may only be specified while providing tools");
     }
@@ -117,6 +123,25 @@ pub(super) fn choice(request: ApiRequest<'_>, model: Model<'_>) -> Checked {
         }
         ToolChoice::Auto | ToolChoice::Any | ToolChoice::Tool(_) | ToolChoice::None => Ok(()),
     }
+}
+
+/// The members that a choice of this type has.
+fn choice_members(choice: &Value, kind: &str) -> Checked {
+    let known: &[&str] = match kind {
+        "tool" => &["type", "name", "disable_parallel_tool_use"],
+        "none" => &["type"],
+        _ => &["type", "disable_parallel_tool_use"],
+    };
+    let mut members = choice.as_object().into_iter().flatten();
+    if let Some((member, _)) = members.find(|(member, _)| !known.contains(&member.as_str())) {
+        return refuse(format!("tool_choice.{kind}.{member}: Extra inputs are not permitted"));
+    }
+    if choice.get("disable_parallel_tool_use").is_some_and(|disabled| !disabled.is_boolean()) {
+        return refuse(format!(
+            "tool_choice.{kind}.disable_parallel_tool_use: Input should be a valid boolean"
+        ));
+    }
+    Ok(())
 }
 
 /// A history with tool blocks needs tool definitions.

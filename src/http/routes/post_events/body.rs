@@ -15,7 +15,7 @@ use crate::service::answers::{ApprovalDecision, Remember, ToolResultInput, parse
 use crate::service::client_events::EventStep;
 use crate::service::client_tool::ClientTool;
 use crate::service::content::{ContentInput, InputContent};
-use crate::service::json::{object, objects, parse};
+use crate::service::json::{object, objects, parse, some_object};
 use crate::service::messages::{MessageInput, NewMessage};
 
 /// The largest number of events of one request.
@@ -57,9 +57,9 @@ struct PostedMessage {
     /// The limits of the run; the session's where absent.
     #[serde(default, deserialize_with = "object")]
     limits: Limits,
-    /// The use of tools in the first round.
-    #[serde(default, deserialize_with = "object")]
-    tool_choice: ToolChoice,
+    /// The use of tools in the first round; the session's where absent.
+    #[serde(default, deserialize_with = "some_object")]
+    tool_choice: Option<ToolChoice>,
     /// The effect on a busy session.
     #[serde(default, deserialize_with = "optional_string_enum")]
     on_busy: Option<OnBusy>,

@@ -9,7 +9,7 @@ use crate::domain::string_enum::optional_string_enum;
 use crate::domain::tool::ToolChoice;
 use crate::service::client_tool::ClientTool;
 use crate::service::content::{ContentInput, InputContent};
-use crate::service::json::{object, objects};
+use crate::service::json::{object, objects, some_object};
 use crate::service::messages::MessageInput;
 
 /// A user message.
@@ -29,9 +29,9 @@ pub(in crate::http) struct CreateMessage {
     /// The limits of the run; the session's where absent.
     #[serde(default, deserialize_with = "object")]
     limits: Limits,
-    /// The use of tools in the first round.
-    #[serde(default, deserialize_with = "object")]
-    tool_choice: ToolChoice,
+    /// The use of tools in the first round; the session's where absent.
+    #[serde(default, deserialize_with = "some_object")]
+    tool_choice: Option<ToolChoice>,
     /// The effect on a busy session. `queue`: the message is queued. `reject`: 409 `session_busy`.
     /// `interrupt`: the active run is cancelled and the message is accepted, both or neither;
     /// queued messages stay before it. When absent, the operator's choice, by default `queue`.

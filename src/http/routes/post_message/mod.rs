@@ -113,8 +113,10 @@ pub(in crate::http) async fn create_message(
     }
     // Before the message is accepted: a request that gets no stream must not have started a run.
     let delivery = match (format, wait_seconds(&headers)) {
-        (ResponseFormat::Stream(format), _) => Delivery::Stream(format, api.stream_permit(caller)?),
-        (ResponseFormat::Json, Some(seconds)) => Delivery::Wait(seconds, api.wait_permit(caller)?),
+        (ResponseFormat::Stream(format), _) => {
+            Delivery::Stream(format, api.stream_permit(&caller)?)
+        }
+        (ResponseFormat::Json, Some(seconds)) => Delivery::Wait(seconds, api.wait_permit(&caller)?),
         (ResponseFormat::Json, None) => Delivery::Respond,
     };
     // Before the message is accepted: the stream must have the first events of the run.

@@ -48,6 +48,6 @@ pub(in crate::http) async fn create_session(
     body: KeyedJsonBody<CreateSession>,
 ) -> Result<Response, ApiError> {
     let KeyedJsonBody(request, key) = body;
-    let created = sessions::create_session(&api.service, caller.tenant, request, key).await?;
+    let created = sessions::create_session(&api.service, &caller.creator(), request, key).await?;
     Ok(created_response(&api, created))
 }

@@ -88,7 +88,7 @@ pub(in crate::http) async fn export_session(
 ) -> Result<Response, ApiError> {
     let (SessionPath(session_id), Params(ExportSession { format })) = (path, query);
     let format = format.map_or_else(|| accepted_format(&headers), Ok)?;
-    let permit = api.stream_permit(caller)?;
+    let permit = api.stream_permit(&caller)?;
     let draining = api.draining.clone();
     let request = ExportRequest { tenant: caller.tenant, session_id, format, draining };
     let export = Export::begin(Arc::clone(&api.service), request).await?;

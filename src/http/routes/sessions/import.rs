@@ -46,7 +46,7 @@ pub(in crate::http) async fn import_session(
     body: LargeLines,
 ) -> Result<Response, ApiError> {
     let LargeLines(body, body_permits) = body;
-    let request = ImportRequest { tenant: caller.tenant, body, size: body_permits.bytes() };
+    let request = ImportRequest { creator: caller.creator(), body, size: body_permits.bytes() };
     let session = import::import_session(&api.service, request).await?;
     drop(body_permits);
     Ok(created_response(&api, CreatedSession { session, is_repeated: false }))

@@ -16,7 +16,7 @@ use crate::service::Error;
 use crate::service::sessions::{self, SessionUpdate, UpdateSession};
 
 /// The members of a session that are given at creation and never change.
-const PINNED: [&str; 19] = [
+const PINNED: [&str; 21] = [
     "/agent",
     "/betas",
     "/budget",
@@ -34,7 +34,9 @@ const PINNED: [&str; 19] = [
     "/sub_agents",
     "/system",
     "/thinking",
+    "/tool_choice",
     "/tools",
+    "/user",
     "/workspace",
 ];
 

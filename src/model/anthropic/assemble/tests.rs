@@ -23,7 +23,7 @@ fn read(name: &str) -> Vec<u8> {
 /// The data of the events that the SSE decoder returns for these chunks. It is all that the assembler
 /// gets of a stream.
 fn decode(chunks: Vec<Vec<u8>>) -> Vec<Option<String>> {
-    let chunks = chunks.into_iter().map(|chunk| Ok::<_, Infallible>(bytes::Bytes::from(chunk)));
+    let chunks = chunks.into_iter().map(|chunk| Ok::<_, Infallible>(Bytes::from(chunk)));
     let events = SseByteStream::new(stream::iter(chunks)).map(|event| event.unwrap().data);
     events.collect().now_or_never().unwrap()
 }
@@ -33,7 +33,7 @@ fn ends(bytes: &[u8]) -> Vec<usize> {
     let fed = Cell::new(0);
     let chunks = bytes.iter().map(|byte| {
         fed.set(fed.get() + 1);
-        Ok::<_, Infallible>(bytes::Bytes::copy_from_slice(&[*byte]))
+        Ok::<_, Infallible>(Bytes::copy_from_slice(&[*byte]))
     });
     let events = SseByteStream::new(stream::iter(chunks)).map(|_| fed.get());
     let mut ends: Vec<usize> = events.collect().now_or_never().unwrap();
@@ -43,7 +43,7 @@ fn ends(bytes: &[u8]) -> Vec<usize> {
 
 /// Feeds the chunks through the SSE decoder and the assembler, as the client does.
 fn assemble(chunks: Vec<Vec<u8>>) -> (Assembler, Option<ModelError>) {
-    let chunks = chunks.into_iter().map(|chunk| Ok::<_, Infallible>(bytes::Bytes::from(chunk)));
+    let chunks = chunks.into_iter().map(|chunk| Ok::<_, Infallible>(Bytes::from(chunk)));
     let mut events = SseByteStream::new(stream::iter(chunks));
     let mut assembler = Assembler::default();
     while let Some(event) = events.next().now_or_never().unwrap() {

@@ -25,7 +25,7 @@ const FIVE: Option<CacheTtl> = Some(CacheTtl::FiveMinutes);
 #[test]
 fn a_body_consists_of_head_messages_and_tool_choice() {
     let head = Head::new(&settings(), None, FIVE).unwrap();
-    let choice = ToolChoice::Tool { name: "f".into() };
+    let choice = ToolChoice::Tool { name: "f".into(), disable_parallel_tool_use: None };
     let expected = concat!(
         r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
         r#""cache_control":{"type":"ephemeral"},"#,
@@ -43,7 +43,7 @@ fn unset_options_are_not_sent() {
     settings.tools = RawValue::from_string("[]".into()).unwrap();
     let head = Head::new(&settings, None, None).unwrap();
     let expected = r#"{"model":"claude-test","max_tokens":100,"stream":true,"messages":[]}"#;
-    assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+    assert_eq!(body(&head, whole(""), &ToolChoice::AUTO), expected);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn without_a_system_prompt_the_tools_carry_the_breakpoint_with_the_same_ttl() {
         r#""cache_control":{"type":"ephemeral","ttl":"1h"},"tools":[{"name":  "f","#,
         r#""cache_control":{"type":"ephemeral","ttl":"1h"}}],"messages":[]}"#,
     );
-    assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+    assert_eq!(body(&head, whole(""), &ToolChoice::AUTO), expected);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn the_far_breakpoint_is_inserted_into_its_block_only_when_caching_is_on() {
     let ends = |cache: Option<CacheTtl>, messages: &str| {
         let head = Head::new(&settings(), None, cache).unwrap();
         let body =
-            body(&head, Messages { text, far_breakpoint, is_compacted: false }, &ToolChoice::Auto);
+            body(&head, Messages { text, far_breakpoint, is_compacted: false }, &ToolChoice::AUTO);
         let end = format!(r#""messages":[{messages}]}}"#);
         assert!(body.ends_with(end.as_bytes()), "{body:?}");
     };
@@ -92,7 +92,7 @@ fn model_options_are_sent_with_their_exact_text() {
         r#""metadata":{"user_id":"u-1"},"service_tier":"standard_only","#,
         r#""system":[{"type":"text",  "text":"a"}],"tools":[{"name":  "f"}],"messages":[]}"#,
     );
-    assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+    assert_eq!(body(&head, whole(""), &ToolChoice::AUTO), expected);
     assert_eq!(head.betas(false).as_ref(), "b-2,a-1");
 }
 
@@ -109,7 +109,7 @@ fn sessions_stored_by_earlier_versions_send_the_same_bytes_as_before() {
         r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"system":"Say \"é\".\n","#,
         r#""tools":[{"name":"f"}],"messages":[]}"#,
     );
-    assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+    assert_eq!(body(&head, whole(""), &ToolChoice::AUTO), expected);
     assert_eq!(head.betas(false).as_ref(), "");
     assert_eq!(serde_json::to_string(&settings).unwrap(), stored);
 }
@@ -118,7 +118,7 @@ fn sessions_stored_by_earlier_versions_send_the_same_bytes_as_before() {
 fn tools_of_the_run_follow_those_of_the_session() {
     let more = RawValue::from_string(r#"[{"name":"g", "x":1e3}]"#.into()).unwrap();
     let head = Head::new(&settings(), Some(&more), None).unwrap();
-    let body = body(&head, whole(""), &ToolChoice::Auto);
+    let body = body(&head, whole(""), &ToolChoice::AUTO);
     let expected = br#""tools":[{"name":  "f"},{"name":"g", "x":1e3}],"messages":"#;
     assert!(body.windows(expected.len()).any(|part| part == expected), "{body:?}");
 }
@@ -126,7 +126,7 @@ fn tools_of_the_run_follow_those_of_the_session() {
 #[test]
 fn a_request_is_a_byte_prefix_of_the_next() {
     let head = Head::new(&settings(), None, FIVE).unwrap();
-    let first = body(&head, whole(r#"{"a":1}"#), &ToolChoice::Auto);
+    let first = body(&head, whole(r#"{"a":1}"#), &ToolChoice::AUTO);
     let second = body(&head, whole(r#"{"a":1},{"b":2}"#), &ToolChoice::None);
     let open = first.strip_suffix(b"]}").unwrap();
     assert!(second.starts_with(open));
@@ -154,7 +154,7 @@ fn context_edits_are_sent_as_pinned_and_add_their_beta_features() {
         let expected = format!(
             r#"{{"model":"claude-test","max_tokens":100,"stream":true,"context_management":{{"edits":{pinned}}},"system":"Be brief.","tools":[{{"name":  "f"}}],"messages":[]}}"#
         );
-        assert_eq!(body(&head, whole(""), &ToolChoice::Auto), expected);
+        assert_eq!(body(&head, whole(""), &ToolChoice::AUTO), expected);
         assert_eq!(head.betas(false).as_ref(), betas);
         assert_eq!(head.betas(true).as_ref(), format!("{betas},compact-2026-09-04"));
     }
@@ -181,7 +181,7 @@ fn a_summary_request_omits_the_options_that_shape_an_answer() {
         r#""messages":[{}],"#,
         r#""compaction":{"type":"summarize","instructions":"Keep \"names\"."}}"#,
     );
-    assert_eq!(body(&head, whole("{}"), &ToolChoice::Auto), expected);
+    assert_eq!(body(&head, whole("{}"), &ToolChoice::AUTO), expected);
     assert_eq!(head.betas(false).as_ref(), "compact-2026-09-04");
 }
 
@@ -194,5 +194,5 @@ fn a_count_request_has_only_the_parts_of_the_prompt() {
         r#""schema":{"type":"object"}}},"#,
         r#""system":"Be brief.","tools":[{"name":  "f"}],"messages":[{}]}"#,
     );
-    assert_eq!(body(&head, whole("{}"), &ToolChoice::Auto), expected);
+    assert_eq!(body(&head, whole("{}"), &ToolChoice::AUTO), expected);
 }

@@ -28,7 +28,7 @@ fn bare() -> Settings {
 fn messages(history: &[Value], dialect: Dialect) -> Value {
     let head = Head::new(&bare(), None, dialect).unwrap();
     let history: Vec<String> = history.iter().map(Value::to_string).collect();
-    let body = body(&head, &history.join(","), &ToolChoice::Auto);
+    let body = body(&head, &history.join(","), &ToolChoice::AUTO);
     let mut body: Value = serde_json::from_slice(&body).unwrap();
     body["messages"].take()
 }
@@ -48,7 +48,7 @@ fn text(text: &str) -> Value {
 #[test]
 fn a_body_consists_of_head_messages_and_tool_choice() {
     let head = Head::new(&settings(), None, PLAIN).unwrap();
-    let choice = ToolChoice::Tool { name: "f".into() };
+    let choice = ToolChoice::Tool { name: "f".into(), disable_parallel_tool_use: None };
     let history = r#"{"role":"user","content":[{"type":"text","text":"Hi"}]}"#;
     let expected = concat!(
         r#"{"model":"local","max_tokens":100,"stream":true,"#,
@@ -59,7 +59,7 @@ fn a_body_consists_of_head_messages_and_tool_choice() {
         r#""tool_choice":{"type":"function","function":{"name":"f"}}}"#,
     );
     assert_eq!(body(&head, history, &choice), expected);
-    for (choice, word) in [(ToolChoice::Any, "required"), (ToolChoice::None, "none")] {
+    for (choice, word) in [(ToolChoice::ANY, "required"), (ToolChoice::None, "none")] {
         let body: Value = serde_json::from_slice(&body(&head, history, &choice)).unwrap();
         assert_eq!(body["tool_choice"], word);
     }
@@ -121,7 +121,7 @@ fn an_input_is_sent_back_with_its_exact_text() {
     let head = Head::new(&bare(), None, PLAIN).unwrap();
     let history = r#"{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"a.b",
         "input":{"n":  1e3, "n":2}}]}"#;
-    let body: Value = serde_json::from_slice(&body(&head, history, &ToolChoice::Auto)).unwrap();
+    let body: Value = serde_json::from_slice(&body(&head, history, &ToolChoice::AUTO)).unwrap();
     let function = &body["messages"][0]["tool_calls"][0]["function"];
     assert_eq!(function, &json!({ "name": "a_b", "arguments": r#"{"n":  1e3, "n":2}"# }));
 }
@@ -216,7 +216,7 @@ fn a_summary_becomes_a_user_message() {
 fn tools_of_the_run_follow_those_of_the_session() {
     let more = RawValue::from_string(r#"[{"name":"g","input_schema":{}}]"#.into()).unwrap();
     let head = Head::new(&settings(), Some(&more), PLAIN).unwrap();
-    let body: Value = serde_json::from_slice(&body(&head, "", &ToolChoice::Auto)).unwrap();
+    let body: Value = serde_json::from_slice(&body(&head, "", &ToolChoice::AUTO)).unwrap();
     let names: Vec<&Value> =
         body["tools"].as_array().unwrap().iter().map(|tool| &tool["function"]["name"]).collect();
     assert_eq!(names, ["f", "g"]);
@@ -227,7 +227,7 @@ fn a_request_is_a_byte_prefix_of_the_next() {
     let head = Head::new(&settings(), None, PLAIN).unwrap();
     let asked = r#"{"role":"user","content":[{"type":"text","text":"Hi"}]}"#;
     let answer = r#"{"role":"assistant","content":[{"type":"text","text":"Ho"}]}"#;
-    let first = body(&head, asked, &ToolChoice::Auto);
+    let first = body(&head, asked, &ToolChoice::AUTO);
     let second = body(&head, &format!("{asked},{answer}"), &ToolChoice::None);
     assert!(second.starts_with(first.strip_suffix(b"]}").unwrap()));
 }
@@ -252,7 +252,7 @@ fn model_options_are_translated() {
         r#""strict":true,"schema":{"type" : "object"}}},"#,
         r#""messages":[{"role":"system","content":"Be brief.\n\nBe kind."}]}"#,
     );
-    assert_eq!(body(&head, "", &ToolChoice::Auto), expected);
+    assert_eq!(body(&head, "", &ToolChoice::AUTO), expected);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn an_effort_above_the_highest_supported_level_is_lowered_to_it() {
     for (effort, word) in [("low", "low"), ("high", "high"), ("xhigh", "high"), ("max", "high")] {
         let mut settings = bare();
         settings.model_options = serde_json::from_value(json!({ "effort": effort })).unwrap();
-        let body = body(&Head::new(&settings, None, PLAIN).unwrap(), "", &ToolChoice::Auto);
+        let body = body(&Head::new(&settings, None, PLAIN).unwrap(), "", &ToolChoice::AUTO);
         let body: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(body["reasoning_effort"], word, "{effort}");
     }

@@ -14,6 +14,7 @@ use crate::domain::model_options::ServiceTier;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::session::{Dispatch, Session, Settings};
 use crate::domain::system::SystemPrompt;
+use crate::domain::tool::ToolChoice;
 use crate::service::error::Error;
 use crate::service::session_settings::{CreateSession, ModelMetadata, SessionSubAgent};
 
@@ -90,6 +91,8 @@ struct ExportSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     output_schema: Option<Box<RawValue>>,
     betas: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<ToolChoice>,
     context: ExportContext,
     limits: Limits,
     budget: Budget,
@@ -136,6 +139,7 @@ impl ExportHeader {
                 model_metadata: ModelMetadata { user_id: options.user_id },
                 output_schema: options.output_schema,
                 betas: options.betas,
+                tool_choice: options.tool_choice,
                 context: ExportContext {
                     edits: context.edits,
                     // Without a value the importing service would apply its own default.
@@ -152,7 +156,8 @@ impl ExportHeader {
     }
 }
 
-/// The tools in the form of a request: tools of the service by their names.
+/// The tools in the form of a request: tools of the service by their names, unless the session has
+/// changed their descriptions.
 fn tools(settings: &Settings) -> Result<Vec<Value>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Definition {
@@ -169,6 +174,8 @@ fn tools(settings: &Settings) -> Result<Vec<Value>, serde_json::Error> {
         } else if settings.client_tools.contains(&name) {
             tool.append(&mut rest);
             tool.insert("client".to_owned(), Value::Bool(true));
+        } else if settings.described_tools.contains(&name) {
+            tool.extend(rest.remove_entry("description"));
         } else {
             return Value::from(name);
         }

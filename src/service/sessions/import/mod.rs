@@ -13,6 +13,7 @@ use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
 use crate::service::agents::resolve_session;
 use crate::service::content::{ContentTotals, check_model_support};
+use crate::service::creator::Creator;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
 use crate::service::offload::offload;
@@ -27,7 +28,7 @@ use lines::ExportLines;
 
 /// An export to import.
 pub(crate) struct ImportRequest {
-    pub(crate) tenant: TenantId,
+    pub(crate) creator: Creator,
     /// The lines of the export.
     pub(crate) body: Bytes,
     /// The memory that the body takes while it is parsed, in bytes.
@@ -39,14 +40,16 @@ pub(crate) async fn import_session(
     service: &Service,
     request: ImportRequest,
 ) -> Result<Session, Error> {
-    let ImportRequest { tenant, body, size } = request;
+    let ImportRequest { creator, body, size } = request;
+    let tenant = creator.tenant;
     let parsed = offload(size, move || {
         let ExportLines { settings, messages } = ExportLines::parse(&body)?;
         Ok::<_, Error>((settings, ImportedHistory::build(messages)?))
     });
     let (settings, imported) = parsed.await??;
     let new = resolve_session(service, tenant, settings).await;
-    let new = new.map_err(|error| error.under("/lines/1/settings"))?;
+    let mut new = new.map_err(|error| error.under("/lines/1/settings"))?;
+    creator.pin(&mut new.settings);
     let contents: Vec<(String, &str)> = imported
         .contents
         .iter()

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::domain::call_syntax::{MAX_WORD, is_word};
 use crate::domain::message::{Block, View};
 use crate::service::error::FieldError;
 use crate::service::session_settings::is_readable_object;
@@ -102,8 +103,7 @@ fn has_unknown_member(kind: &str, members: &Map<String, Value>) -> bool {
 }
 
 fn is_name(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    (1..=128).contains(&name.len()) && name.chars().all(is_plain)
+    is_word(name, MAX_WORD)
 }
 
 #[cfg(test)]

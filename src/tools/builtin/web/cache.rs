@@ -60,7 +60,8 @@ mod tests {
     use super::*;
 
     fn page(text: String) -> Arc<FetchedPage> {
-        Arc::new(FetchedPage { url: "https://example.com/".to_owned(), text })
+        let (url, title) = ("https://example.com/".to_owned(), String::new());
+        Arc::new(FetchedPage { url, title, text })
     }
 
     fn insert(cache: &Cache, owner: &str, url: &str, text: &str) {

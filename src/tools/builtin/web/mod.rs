@@ -10,10 +10,12 @@ use std::sync::Arc;
 use reqwest::Url;
 
 use super::blocking;
+use crate::domain::source::Source;
 use crate::outbound::{AllowedHosts, BadBody, MAX_PAGE, Outbound, PAGE_TIMEOUT, Page, PageError};
 use crate::tools::error::ToolError;
 use crate::tools::pdf;
 use cache::Cache;
+use page::PageText;
 
 /// The HTTP client for pages and the cache of recently read pages.
 #[derive(Debug)]
@@ -28,8 +30,17 @@ pub struct Web {
 pub(super) struct FetchedPage {
     /// The URL after redirects.
     pub(super) url: String,
+    /// The title of an HTML page; may be empty.
+    pub(super) title: String,
     /// The text of the page.
     pub(super) text: String,
+}
+
+impl FetchedPage {
+    /// The page as a source of the model's answer.
+    pub(super) fn source(&self) -> Source {
+        Source::web(&self.title, &self.url)
+    }
 }
 
 impl Web {
@@ -60,18 +71,20 @@ impl Web {
             failed(&error)
         })?;
         let url = page.url.to_string();
-        let read = Arc::new(FetchedPage { url, text: self.text(page).await? });
+        let PageText { title, text } = self.text(page).await?;
+        let read = Arc::new(FetchedPage { url, title, text });
         self.cache.insert(owner, key, Arc::clone(&read));
         Ok(read)
     }
 
     /// Extracts the text of a page.
-    async fn text(&self, page: Page) -> Result<String, ToolError> {
+    async fn text(&self, page: Page) -> Result<PageText, ToolError> {
         if page::is_pdf(page.content_type.as_deref(), &page.body) {
             let document = self.documents.read(&page.body, MAX_PAGE).await;
-            return document.map(|document| document.with_page_numbers()).map_err(|error| {
+            let document = document.map_err(|error| {
                 ToolError::Failed(error_text(&format!("the PDF could not be read: {error}")))
-            });
+            })?;
+            return Ok(PageText { title: String::new(), text: document.with_page_numbers() });
         }
         blocking(move || {
             page::text(page.content_type.as_deref(), &page.body, &page.url)

@@ -42,12 +42,21 @@ fn name(content_type: Option<&str>) -> Option<String> {
     Some(name.trim().to_ascii_lowercase())
 }
 
+/// The text of a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PageText {
+    /// The title of an HTML page; may be empty.
+    pub(super) title: String,
+    /// The text that the model reads.
+    pub(super) text: String,
+}
+
 /// Returns the text of a page: HTML as Markdown with its title, other text unchanged.
 pub(super) fn text(
     content_type: Option<&str>,
     body: &[u8],
     url: &Url,
-) -> Result<String, UnreadablePage> {
+) -> Result<PageText, UnreadablePage> {
     let kind = match name(content_type) {
         Some(name) if !name.is_empty() => {
             kind(&name).ok_or_else(|| UnreadablePage(shown(&name)))?
@@ -56,10 +65,11 @@ pub(super) fn text(
     };
     let text = decoded(content_type, body, kind);
     if kind == Kind::Text {
-        return Ok(text.into_owned());
+        return Ok(PageText { title: String::new(), text: text.into_owned() });
     }
     let Markdown { title, text } = convert(&text, url);
-    Ok(if title.is_empty() { text } else { format!("Title: {title}\n\n{text}") })
+    let text = if title.is_empty() { text } else { format!("Title: {title}\n\n{text}") };
+    Ok(PageText { title, text })
 }
 
 fn kind(name: &str) -> Option<Kind> {
@@ -120,7 +130,9 @@ mod tests {
 
     fn read(content_type: Option<&str>, body: &[u8]) -> Result<String, String> {
         let url = "https://example.com/".parse().unwrap();
-        text(content_type, body, &url).map_err(|error| error.to_string())
+        let page = text(content_type, body, &url).map_err(|error| error.to_string())?;
+        assert_eq!(page.title.is_empty(), !page.text.starts_with("Title: "));
+        Ok(page.text)
     }
 
     #[test]

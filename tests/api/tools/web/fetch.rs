@@ -54,6 +54,20 @@ async fn a_page_is_returned_as_markdown_and_data_is_returned_unchanged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn fetched_pages_are_sources_of_the_run() {
+    let site = Site::start().await;
+    let paths = ["/page", "/data", "/page", "/nowhere"];
+    let script = replies(&[fetches(&site, &paths), says("Read.")]);
+    let setup = Setup { options: web_options(&[&site.host]), ..Setup::default() };
+    let app = TestApp::start_with(script, setup).await;
+    let run = app.session().await.ask("Read").await;
+    let [page, data] = ["/page", "/data"].map(|path| site.url(path));
+    // A page without a title has its URL as its title, and a page that was not read is no source.
+    let expected = json!([{ "title": "A page", "url": page }, { "title": data, "url": data }]);
+    assert_eq!(run["sources"], expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_cannot_be_read_is_an_error_result_with_the_reason() {
     let site = Site::start().await;
     let paths =

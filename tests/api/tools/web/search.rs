@@ -71,6 +71,14 @@ async fn start_stub() -> (Url, AbortOnDropHandle<()>) {
 }
 
 async fn search(provider: SearchProvider, searches: &[(&str, Value)]) -> Vec<(bool, String)> {
+    search_with_sources(provider, searches).await.0
+}
+
+/// The results of the searches, and the sources of the run.
+async fn search_with_sources(
+    provider: SearchProvider,
+    searches: &[(&str, Value)],
+) -> (Vec<(bool, String)>, Value) {
     // Fails when another test of this process has installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let search = Some(Arc::new(Search::new(provider).unwrap()));
@@ -78,8 +86,9 @@ async fn search(provider: SearchProvider, searches: &[(&str, Value)]) -> Vec<(bo
     let script = replies(&[round_of_calls(searches), says("Found.")]);
     let app = TestApp::start_with(script, Setup { options, ..Setup::default() }).await;
     let session = app.session().await;
-    assert_eq!(session.ask("Search").await["output_text"], "Found.");
-    results(&session).await
+    let run = session.ask("Search").await;
+    assert_eq!(run["output_text"], "Found.");
+    (results(&session).await, run["sources"].clone())
 }
 
 fn found(query: &str, snippet: &str, numbers: &[usize]) -> (bool, String) {
@@ -109,6 +118,25 @@ async fn results_are_in_order_and_web_search_returns_five_unless_more_are_reques
             found("bread", snippet, &[0, 1, 2, 3, 4, 5, 6, 7]),
         ]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_results_of_searches_are_sources_of_the_run() {
+    let (url, _serving) = start_stub().await;
+    let searches = [
+        ("web_search", json!({ "query": "bread", "max_results": 2 })),
+        ("WebSearch", json!({ "query": "bread", "allowed_domains": ["docs.rs"] })),
+        ("web_search", json!({ "query": " " })),
+    ];
+    let source = |query: &str, n: usize| {
+        let (title, url) = &pages(query)[n];
+        json!({ "title": title, "url": url })
+    };
+    let narrowed = "bread site:docs.rs";
+    let expected =
+        [source("bread", 0), source("bread", 1), source(narrowed, 0), source(narrowed, 4)];
+    let (_, sources) = search_with_sources(SearchProvider::Searxng(url), &searches).await;
+    assert_eq!(sources, json!(expected));
 }
 
 #[tokio::test(flavor = "multi_thread")]

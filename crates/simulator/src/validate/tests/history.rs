@@ -39,6 +39,30 @@ fn every_call_has_a_result_in_the_next_message() {
 }
 
 #[test]
+fn names_and_ids_of_calls_match_their_patterns() {
+    let asked_with = |member: &str, value: &str| {
+        let mut call = call("toolu_A");
+        call[member] = value.into();
+        let id = call["id"].as_str().unwrap().to_owned();
+        of(&then(asked(json!([call])).to_vec(), json!([result(&id)])))
+    };
+    assert_eq!(asked_with("name", &"x".repeat(128)), "");
+    for name in [String::new(), "a b".to_owned(), "x".repeat(129)] {
+        let expected = "messages.1.content.0.tool_use.name: String should match pattern \
+                        '^[a-zA-Z0-9_-]{1,128}$'";
+        assert_eq!(asked_with("name", &name), expected);
+    }
+    let expected = "messages.1.content.0.tool_use.id: String should match pattern \
+                    '^[a-zA-Z0-9_-]+$'";
+    assert_eq!(asked_with("id", "a b"), expected);
+    let search =
+        json!([{ "type": "server_tool_use", "id": "a.b", "name": "web_search", "input": {} }]);
+    let expected = "messages.1.content.0.server_tool_use.id: String should match pattern \
+                    '^[a-zA-Z0-9_-]+$'";
+    assert_eq!(of(&asked(search)), expected);
+}
+
+#[test]
 fn a_result_belongs_to_a_call_of_the_turn_before() {
     let expected = |at: &str| {
         format!(

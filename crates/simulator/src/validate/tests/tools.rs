@@ -63,6 +63,23 @@ fn tool_choice_needs_tools_and_names_one_of_them() {
 }
 
 #[test]
+fn tool_choice_has_only_the_members_of_its_type() {
+    let choose =
+        |choice: Value| refusal(&request(&json!({ "tools": [tool("a")], "tool_choice": choice })));
+    let one = |kind: &str, value: Value| {
+        choose(json!({ "type": kind, "name": "a", "disable_parallel_tool_use": value }))
+    };
+    assert_eq!(one("tool", json!(true)), "");
+    let extra = "tool_choice.any.name: Extra inputs are not permitted";
+    assert_eq!(one("any", json!(true)), extra);
+    let forbidden = json!({ "type": "none", "disable_parallel_tool_use": true });
+    let extra = "tool_choice.none.disable_parallel_tool_use: Extra inputs are not permitted";
+    assert_eq!(choose(forbidden), extra);
+    let wrong = "tool_choice.tool.disable_parallel_tool_use: Input should be a valid boolean";
+    assert_eq!(one("tool", json!("yes")), wrong);
+}
+
+#[test]
 fn newer_models_and_budgeted_thinking_refuse_a_forced_tool() {
     let expected = "tool_choice: type \"tool\" and \"any\" are not supported for this model.";
     for choice in [json!({ "type": "any" }), json!({ "type": "tool", "name": "a" })] {

@@ -11,6 +11,7 @@ use reqwest::{Client, RequestBuilder, Url};
 use secrecy::SecretString;
 use serde::Serialize;
 
+use crate::domain::source::Source;
 use crate::outbound::{BadBody, read_body};
 use crate::tools::error::ToolError;
 pub(in crate::tools::builtin) use domains::Domains;
@@ -167,6 +168,11 @@ impl Failure {
 }
 
 impl SearchResult {
+    /// The result as a source of the model's answer.
+    pub(in crate::tools::builtin) fn source(&self) -> Source {
+        Source::web(&self.title, &self.url)
+    }
+
     /// Creates a result with a title and a snippet of one line each, truncated to the limits.
     fn new(title: &str, url: String, snippet: &str) -> Self {
         let (title, snippet) = (
