@@ -4,12 +4,25 @@
 use serde_json::{Value, json};
 use twostep::domain::provider::Provider;
 
-use crate::support::{Setup, TestApp, calls, calls_as, replies, says};
+use crate::support::{Session, Setup, TestApp, calls, calls_as, replies, says};
 
 const BOTH: [Provider; 2] = [Provider::Anthropic, Provider::OpenAi];
 
 async fn start(provider: Provider, script: Value) -> TestApp {
     TestApp::start_with(script, Setup { provider, ..Setup::default() }).await
+}
+
+/// The session after a failed run. Chat Completions sends both messages of the user as one, which
+/// would select the reply to the first one again.
+async fn next_session<'a>(
+    app: &'a TestApp,
+    session: Session<'a>,
+    provider: Provider,
+) -> Session<'a> {
+    match provider {
+        Provider::Anthropic => session,
+        Provider::OpenAi => app.session().await,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -27,6 +40,7 @@ async fn a_line_without_an_end_fails_the_run_with_the_bound_that_it_exceeds() {
         let error = json!({ "type": "model_request_failed_error", "message": message });
         assert_eq!(json!([run["status"], run["error"]]), json!(["failed", error]));
         assert_eq!(app.upstream().len(), 1, "a reply that is too large is not requested again");
+        let session = next_session(&app, session, provider).await;
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
     }
 }
@@ -55,6 +69,7 @@ async fn a_call_with_an_invalid_name_never_enters_the_history() {
         let message = run["error"]["message"].as_str().unwrap();
         assert!(message.contains("is not the name of a tool") && message.len() < 200, "{message}");
         assert_eq!(app.upstream().len(), 3, "the request is sent three times");
+        let session = next_session(&app, session, provider).await;
         assert_eq!(session.ask("once").await["output_text"], "Without a tool.");
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
     }

