@@ -59,6 +59,7 @@ struct PostedMessage {
     limits: Limits,
     /// The use of tools in the first round; the session's where absent.
     #[serde(default, deserialize_with = "some_object")]
+    #[schema(value_type = ToolChoice)]
     tool_choice: Option<ToolChoice>,
     /// The effect on a busy session.
     #[serde(default, deserialize_with = "optional_string_enum")]

@@ -31,6 +31,7 @@ pub(in crate::http) struct CreateMessage {
     limits: Limits,
     /// The use of tools in the first round; the session's where absent.
     #[serde(default, deserialize_with = "some_object")]
+    #[schema(value_type = ToolChoice)]
     tool_choice: Option<ToolChoice>,
     /// The effect on a busy session. `queue`: the message is queued. `reject`: 409 `session_busy`.
     /// `interrupt`: the active run is cancelled and the message is accepted, both or neither;
