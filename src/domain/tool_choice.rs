@@ -105,19 +105,10 @@ enum Kind {
 struct Members {
     #[serde(deserialize_with = "string_enum")]
     r#type: Kind,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default)]
     name: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default)]
     disable_parallel_tool_use: Option<bool>,
-}
-
-/// Deserializes a member that must not be null.
-fn given<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    T::deserialize(deserializer).map(Some)
 }
 
 /// Written by hand: serde ignores unknown members of a variant without members, and errors within
@@ -173,7 +164,8 @@ mod tests {
             (r#"{"type":"none","junk":1}"#, "unknown field `junk`"),
             (r#"{"type":"any","name":"a"}"#, "only the type `tool` has a `name`"),
             (r#"{"type":"none","disable_parallel_tool_use":true}"#, "the type `none` has no"),
-            (r#"{"type":"auto","disable_parallel_tool_use":null}"#, "invalid type: null"),
+            (r#"{"type":"auto","disable_parallel_tool_use":1}"#, "invalid type: integer"),
+            (r#"{"type":"tool","name":null}"#, "missing field `name`"),
             (r#"{"type":"tool"}"#, "missing field `name`"),
             (r#"{"name":"a"}"#, "missing field `type`"),
         ] {
