@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::error::{Error, FieldError};
 use super::server_tool::SessionServerTool;
+use crate::domain::storable::storable_json;
 use crate::tools::check_definition;
 
 /// The largest number of tools that one request may declare.
@@ -159,8 +160,12 @@ impl ClientTool {
         if let Some(problem) = description_problem(description) {
             return Some(("description", problem));
         }
-        if self.input_schema.to_string().len() > MAX_SCHEMA {
+        let schema = self.input_schema.to_string();
+        if schema.len() > MAX_SCHEMA {
             return Some(("input_schema", format!("is larger than {MAX_SCHEMA} bytes")));
+        }
+        if storable_json(&schema) != schema {
+            return Some(("input_schema", "has a NUL".to_owned()));
         }
         let error = check_definition(&self.name, &self.input_schema).err()?;
         let member = if error.is_name() { "name" } else { "input_schema" };

@@ -5,6 +5,7 @@ use sqlx::PgConnection;
 use super::{StoreError, unreadable};
 use crate::domain::ids::SessionId;
 use crate::domain::state_change::AnnouncedToolLists;
+use crate::domain::storable::storable_json_of;
 
 /// Reads the hashes of the last announcements.
 pub async fn find(
@@ -25,7 +26,7 @@ pub(super) async fn store(
     id: SessionId,
     lists: &AnnouncedToolLists,
 ) -> Result<(), StoreError> {
-    let lists = serde_json::to_string(lists).map_err(unreadable("sessions", "told_servers"))?;
+    let lists = storable_json_of(lists).map_err(unreadable("sessions", "told_servers"))?;
     sqlx::query!(
         "UPDATE sessions SET told_servers = ($2::text)::json WHERE id = $1",
         id.as_uuid(),

@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 use super::{StoreError, announced_tool_lists, sent_changes, unreadable};
 use crate::domain::ids::SessionId;
 use crate::domain::state_change::StateChange;
+use crate::domain::storable::{storable_json_of, storable_text};
 
 /// Stores the changes, in their order.
 pub(super) async fn store(
@@ -19,8 +20,7 @@ pub(super) async fn store(
                 insert_file_read(conn, session_id, path, hash).await?;
             }
             StateChange::Todos(todos) => {
-                let todos =
-                    serde_json::to_string(todos).map_err(unreadable("sessions", "todos"))?;
+                let todos = storable_json_of(todos).map_err(unreadable("sessions", "todos"))?;
                 sqlx::query!(
                     "UPDATE sessions SET todos = ($2::text)::json WHERE id = $1",
                     session_id.as_uuid(),
@@ -56,12 +56,13 @@ async fn insert_file_read(
     path: &str,
     hash: &[u8],
 ) -> Result<(), StoreError> {
+    let path = storable_text(path);
     sqlx::query!(
         "INSERT INTO seen_files (session_id, tenant_id, path, hash)
          SELECT id, tenant_id, $2, $3 FROM sessions WHERE id = $1
          ON CONFLICT (session_id, path) DO UPDATE SET hash = excluded.hash, seen_at = now()",
         session_id.as_uuid(),
-        path,
+        path.as_ref(),
         hash,
     )
     .execute(conn)

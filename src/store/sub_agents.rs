@@ -16,6 +16,7 @@ use crate::domain::outcome::Outcome;
 use crate::domain::run_options::RunOptions;
 use crate::domain::run_status::RunStatus;
 use crate::domain::session::Settings;
+use crate::domain::storable::storable_text;
 use crate::domain::sub_agent::{Parent, StartedSubAgent, SubAgentSummary};
 use crate::domain::usage::Spending;
 
@@ -46,6 +47,8 @@ pub(super) async fn insert(
 ) -> Result<(), StoreError> {
     let settings =
         serde_json::to_string(&new.settings).map_err(unreadable("sessions", "settings"))?;
+    let (title, tool_use_id) =
+        (storable_text(&new.title), storable_text(&new.sub_agent.tool_use_id));
     let tenant = sqlx::query_scalar!(
         "INSERT INTO sessions (id, tenant_id, title, model, settings, workspace, permission_mode,
                                remembered, parent_session_id, parent_run_id, parent_tool_use_id)
@@ -55,15 +58,16 @@ pub(super) async fn insert(
          RETURNING tenant_id",
         new.sub_agent.session_id.as_uuid(),
         parent.0.as_uuid(),
-        new.title,
+        title.as_ref(),
         new.settings.model,
         settings,
         parent.1.as_uuid(),
-        new.sub_agent.tool_use_id,
+        tool_use_id.as_ref(),
     )
     .fetch_one(&mut *conn)
     .await?;
-    let content = Content::text(&new.prompt).map_err(unreadable("runs", "input"))?;
+    let content =
+        Content::text(&storable_text(&new.prompt)).map_err(unreadable("runs", "input"))?;
     let message_id = MessageId::new().to_string();
     let body = EventBody::UserMessage { content: content.clone() };
     let event = NewEvent::with_id(message_id.clone(), &body);

@@ -34,7 +34,6 @@ pub use output::{FileChange, Output};
 pub use registry::{
     BadTool, CallOutcome, CatalogEntry, ListChanges, Registry, ServerDifference, unknown_tool,
 };
-pub use results::without_nul;
 pub use sampling::{SamplingAccess, SamplingCall};
 pub use tool::{Fallback, RunLimit, Tool, ToolContext};
 pub use typed::{Typed, TypedTool};

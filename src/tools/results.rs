@@ -4,14 +4,10 @@ use std::fmt::Write as _;
 
 use super::builtin::blocking;
 use super::tool::ToolContext;
+use crate::domain::storable::without_nul;
 
 /// The maximum length of a result, in bytes.
 pub(super) const MAX_RESULT: usize = 100 * 1024;
-
-/// Replaces NUL characters, which neither the database nor the model accepts.
-pub fn without_nul(text: String) -> String {
-    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
-}
 
 /// Returns a text that later requests can contain: without NUL characters and truncated to
 /// `MAX_RESULT`. The complete text is written to a file in the workspace.

@@ -5,6 +5,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::error::ToolError;
 use super::tool::ToolContext;
 use crate::domain::sampling::SamplingRequest;
+use crate::domain::storable::without_nul;
 
 /// A sampling request from a tool to its run, with the channel for the answer. A closed channel
 /// means that the tool no longer waits.
@@ -43,6 +44,8 @@ impl ToolContext {
         let unavailable = || ToolError::Failed("the call has no access to a model".to_owned());
         let Some(model) = &self.model.0 else { return Err(unavailable()) };
         let tool_use_id = self.tool_use_id.clone();
+        // The prompt may contain a page or a file. It is stored with the request.
+        let prompt = without_nul(prompt);
         let system = system.map(str::to_owned);
         let question = SamplingRequest { tool_use_id, system, prompt, max_tokens };
         let (answer, answered) = oneshot::channel();

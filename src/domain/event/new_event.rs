@@ -2,6 +2,7 @@
 
 use super::EventBody;
 use crate::domain::ids::EventId;
+use crate::domain::storable::{storable_json_of, without_nul};
 
 /// An event that has no sequence number yet.
 #[derive(Debug, Clone)]
@@ -27,9 +28,10 @@ impl NewEvent {
         reason = "strings, numbers and raw JSON always serialize"
     )]
     pub fn with_id(id: String, body: &EventBody) -> Self {
-        let json = serde_json::to_string(body).expect("an event body serializes");
+        // Here, so that live readers receive the same bytes as readers of the database.
+        let json = storable_json_of(body).expect("an event body serializes");
         // Raw JSON may contain line breaks between its tokens, and an SSE frame is one line of
         // data.
-        Self { id, kind: body.kind(), body: json.replace(['\n', '\r'], " ") }
+        Self { id: without_nul(id), kind: body.kind(), body: json.replace(['\n', '\r'], " ") }
     }
 }

@@ -9,6 +9,7 @@ use super::raw_object::RawObject;
 use crate::domain::context::ReplyCompaction;
 use crate::domain::message::Content;
 use crate::domain::stop_reason::ModelStop;
+use crate::domain::storable::into_storable_json;
 use crate::domain::usage::Usage;
 use crate::model::error::ModelError;
 use crate::model::input::as_input;
@@ -110,7 +111,7 @@ impl Assembler {
         if is_too_deep(content.get()) {
             return Err(ModelError::Malformed("it is nested too deeply".to_owned()));
         }
-        let content = Content::parse(String::from(Box::<str>::from(content)))
+        let content = Content::parse(into_storable_json(Box::<str>::from(content).into()))
             .map_err(|error| ModelError::Malformed(error.to_string()))?;
         let stop: Option<String> = message.read("stop_reason");
         Ok(Reply {

@@ -9,6 +9,7 @@ use super::decode::{Delta, StreamEvent, decode};
 use crate::domain::call_syntax::{is_word, shown};
 use crate::domain::message::Content;
 use crate::domain::stop_reason::{ModelStop, Refusal};
+use crate::domain::storable::storable_json_of;
 use crate::domain::usage::Usage;
 use crate::model::error::ModelError;
 use crate::model::input::as_input;
@@ -145,7 +146,8 @@ impl Assembler {
         for call in &self.calls.all {
             blocks.push(block(call)?);
         }
-        Content::from_blocks(blocks.iter().map(AsRef::as_ref)).map_err(unreadable)
+        let content = storable_json_of(&blocks).map_err(unreadable)?;
+        Content::parse(content).map_err(unreadable)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::pending_call::PendingCall;
 use crate::domain::permission::{Awaits, Decision, Rule};
+use crate::domain::storable::storable_json;
 use crate::domain::tool::ToolCall;
 use crate::service::error::{Error, FieldError};
 use crate::service::lookup::newest_event;
@@ -66,6 +67,8 @@ impl ApprovalDecision {
         refuse_if(is_unreadable, "/input", "is not an object, or is nested deeper than 64");
         let remembers = self.remember.is_some();
         refuse_if(remembers && is_deny, "/remember", "is allowed with allow only");
+        let has_nul = input.is_some_and(|input| storable_json(input) != input);
+        refuse_if(has_nul, "/input", "has a NUL character");
         let is_edited = remembers && input.is_some();
         refuse_if(is_edited, "/remember", "is not allowed together with input");
         Error::if_any(errors)

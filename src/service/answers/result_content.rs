@@ -1,11 +1,10 @@
 //! The content of a tool result: validation, and the form in which it is stored.
 
-use std::borrow::Cow;
-
 use serde_json::value::RawValue;
 
 use crate::domain::media::with_placeholders;
 use crate::domain::message::Content;
+use crate::domain::storable::storable_json;
 use crate::service::content::{self, Block, ContentInput};
 use crate::service::error::FieldError;
 use crate::service::json::{pointer, without_position};
@@ -57,7 +56,7 @@ pub(super) fn parse(
 }
 
 fn input(raw: &RawValue, at: &str) -> Result<ContentInput, Vec<FieldError>> {
-    let json = replace_invalid(raw.get());
+    let json = storable_json(raw.get());
     let mut deserializer = serde_json::Deserializer::from_str(&json);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let pointer = format!("{at}{}", pointer(error.path()));
@@ -76,12 +75,12 @@ fn several(blocks: &[Block]) -> Result<ResultContent, String> {
         Block::Text { text } => Some(text.as_str()),
         Block::Image { .. } | Block::Document { .. } | Block::SearchResult { .. } => None,
     });
-    let text: Vec<&str> = text.collect();
+    let text = text.collect::<Vec<&str>>().join("\n");
     let content = serde_json::to_string(blocks).map_err(|error| error.to_string())?;
     let summary = Content::parse(content.clone()).and_then(|content| with_placeholders(&content));
     let summary = summary.map_err(|error| error.to_string())?;
     let has_media = blocks.iter().any(Block::is_media);
-    check_size(ResultContent { text: text.join("\n"), content: Some(content), summary, has_media })
+    check_size(ResultContent { text, content: Some(content), summary, has_media })
 }
 
 fn check_size(content: ResultContent) -> Result<ResultContent, String> {
@@ -89,39 +88,6 @@ fn check_size(content: ResultContent) -> Result<ResultContent, String> {
         return Ok(content);
     }
     Err(format!("has more than {MAX_TEXT} bytes of text"))
-}
-
-/// JSON in which NUL and lone surrogates, which cannot be stored, are replaced by U+FFFD.
-fn replace_invalid(json: &str) -> Cow<'_, str> {
-    if !json.contains("\\u") {
-        return json.into();
-    }
-    let mut replaced = String::with_capacity(json.len());
-    let mut rest = json;
-    while let Some((before, escape)) = rest.split_once('\\') {
-        replaced.push_str(before);
-        let (kept, len) = match unit(escape) {
-            None => (true, escape.chars().next().map_or(0, char::len_utf8)),
-            Some(0 | 0xdc00..=0xdfff) => (false, 5),
-            Some(0xd800..=0xdbff) => match escape.get(5..).and_then(|next| next.strip_prefix('\\'))
-            {
-                Some(next) if matches!(unit(next), Some(0xdc00..=0xdfff)) => (true, 11),
-                Some(_) | None => (false, 5),
-            },
-            Some(_) => (true, 5),
-        };
-        let (escaped, behind) = escape.split_at_checked(len).unwrap_or((escape, ""));
-        replaced.push('\\');
-        replaced.push_str(if kept { escaped } else { "ufffd" });
-        rest = behind;
-    }
-    replaced.push_str(rest);
-    replaced.into()
-}
-
-/// The UTF-16 unit of an escape without its backslash.
-fn unit(escape: &str) -> Option<u16> {
-    u16::from_str_radix(escape.strip_prefix('u')?.get(..4)?, 16).ok()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::members::workspace;
 use super::permissions::{check_mode, check_rules};
 use super::request::CreateSession;
 use super::sub_agents::pin_sub_agents;
+use super::unstorable_text;
 use crate::domain::budget::Budget;
 use crate::domain::context::Context;
 use crate::domain::ids::{SessionId, TenantId};
@@ -110,6 +111,7 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
         agent: None,
     };
     pin_sub_agents(service, request.sub_agents.unwrap_or_default(), &mut settings)?;
-    let errors = rules.problems(&settings);
+    let mut errors = unstorable_text::problems(&settings)?;
+    errors.extend(rules.problems(&settings));
     if errors.is_empty() { Ok(settings) } else { Err(Error::Validation(errors)) }
 }

@@ -8,6 +8,7 @@ mod permissions;
 mod request;
 mod sub_agents;
 mod system_prompt;
+mod unstorable_text;
 
 pub(in crate::service) use build::NewSettings;
 pub use context::MIN_COMPACT_AT;

@@ -23,6 +23,10 @@ use crate::store::events::append;
 use crate::store::session_changes::{Changeable, change, lock};
 use crate::store::sessions::find;
 
+/// The error for a patch that cannot be merged.
+const BAD_NAME: &str = "cannot be merged: the patch or the metadata has a member whose name is not \
+    Unicode text, such as one with a lone surrogate; null removes all metadata";
+
 /// Maximum size of a metadata patch, in bytes: enough to remove every member.
 const MAX_PATCH: usize = 32 * 1024;
 
@@ -138,7 +142,9 @@ impl UpdateSession {
         let metadata = match self.metadata {
             None => before.metadata.clone(),
             Some(None) => RawValue::from_string("{}".to_owned()).map_err(Error::internal)?,
-            Some(Some(patch)) => merge(&before.metadata, &patch).map_err(Error::internal)?,
+            Some(Some(patch)) => {
+                merge(&before.metadata, &patch).map_err(|_| Error::field("/metadata", BAD_NAME))?
+            }
         };
         if metadata.get().len() > MAX_METADATA {
             return Err(Error::field("/metadata", "would be larger than 16 kB"));

@@ -3,13 +3,14 @@
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 
-use super::columns::{CallColumns, MessageColumns};
+use super::columns::{CallColumns, MessageColumns, PlannedColumns};
 use super::{Committed, StepCommit};
 use crate::domain::claim::Fence;
 use crate::domain::event::Stamp;
 use crate::domain::ids::SessionId;
 use crate::domain::permission::PermissionMode;
 use crate::domain::run_status::RunStatus;
+use crate::domain::storable::storable_json_of;
 use crate::store::events::{Columns, encode};
 use crate::store::{StoreError, unreadable};
 
@@ -32,8 +33,7 @@ struct Settlement {
 impl Settlement {
     fn of(step: &StepCommit<'_>) -> Result<Self, StoreError> {
         let json = |column| unreadable::<serde_json::Error>("runs", column);
-        let stop_reason =
-            |reason| serde_json::to_string(reason).map(Some).map_err(json("stop_reason"));
+        let stop_reason = |reason| storable_json_of(reason).map(Some).map_err(json("stop_reason"));
         if let Some(awaited) = step.waits {
             let status = Some(RunStatus::RequiresAction.as_str());
             return Ok(Self { status, outcome: None, stop_reason: stop_reason(awaited)? });
@@ -41,7 +41,7 @@ impl Settlement {
         let Some((status, outcome)) = step.settles else { return Ok(Self::default()) };
         Ok(Self {
             status: Some(status.as_str()),
-            outcome: Some(serde_json::to_string(outcome).map_err(json("outcome"))?),
+            outcome: Some(storable_json_of(outcome).map_err(json("outcome"))?),
             stop_reason: stop_reason(&outcome.stop_reason)?,
         })
     }
@@ -82,9 +82,8 @@ async fn execute(
     let events = Columns::of(step.events);
     let messages = MessageColumns::of(step.messages)?;
     let calls = CallColumns::of(step.recorded)?;
-    let request = step.request.map(serde_json::to_string).transpose();
-    let (planned_ids, planned_names): (Vec<&str>, Vec<&str>) =
-        step.planned.iter().map(|call| (call.tool_use_id.as_str(), call.name.as_str())).unzip();
+    let request = step.request.map(storable_json_of).transpose();
+    let planned = PlannedColumns::of(step.planned);
     let query = query_file_named!(Row, "src/store/step.sql", {
         session_id: session_id.as_uuid(), run_id: fence.run_id.as_uuid(),
         attempt: fence.attempt, worker: fence.worker.as_uuid(), steps: steps,
@@ -108,7 +107,7 @@ async fn execute(
         message_contents: &messages.contents as _, message_models: &messages.models as _,
         message_stop_reasons: &messages.stop_reasons as _,
         message_usages: &messages.usages as _,
-        planned_ids: &planned_ids as _, planned_names: &planned_names as _,
+        planned_ids: &planned.ids as _, planned_names: &planned.names as _,
         recorded_message_seq: step.recorded_message_seq,
         call_ids: &calls.ids as _, call_states: &calls.states as _,
         call_results: &calls.results as _, call_executions: &calls.executions,

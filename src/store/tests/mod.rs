@@ -6,6 +6,7 @@ mod errors;
 mod event_reads;
 mod step_columns;
 mod steps;
+mod unstorable_text;
 
 use std::time::Duration;
 

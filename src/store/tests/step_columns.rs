@@ -13,14 +13,14 @@ use crate::domain::tool_error::ToolErrorType;
 
 impl Bed {
     /// The only row of a query, as JSON.
-    async fn row(&self, query: &str) -> Value {
+    pub(super) async fn row(&self, query: &str) -> Value {
         let query = format!("SELECT to_json(t)::text FROM ({query}) t");
         let row: String =
             sqlx::query_scalar(sqlx::AssertSqlSafe(query)).fetch_one(&self.pool).await.unwrap();
         serde_json::from_str(&row).unwrap()
     }
 
-    async fn started(&self) -> Claimed {
+    pub(super) async fn started(&self) -> Claimed {
         let Accepted::Run(run) = self.post(None, Some(WorkerId::new())).await else {
             panic!("refused")
         };
@@ -52,7 +52,7 @@ fn with_usage(mut row: Value) -> Value {
     row
 }
 
-fn request() -> RequestRecord {
+pub(super) fn request() -> RequestRecord {
     RequestRecord {
         model: "asked".into(),
         message_seq: 1,
@@ -167,7 +167,7 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
         }),
         input_hash: Some(b"input".to_vec()),
         sandbox: Some("bubblewrap"),
-        sources: vec![Source { title: "nul \0, kept".into(), url: Some("https://a".into()) }],
+        sources: vec![Source { title: "no nul".into(), url: Some("https://a".into()) }],
         sub_agent_run: Some(sub_agent_run),
     }];
     let step = StepCommit { recorded_message_seq: 2, recorded: &recorded, ..StepCommit::default() };
@@ -184,7 +184,7 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
         "error_type": ToolErrorType::ReadRequired.as_str(), "awaits": Awaits::Approval.as_str(),
         "time_limit": "00:01:30", "wait_reason": "the reason", "diff": "the diff",
         "input": "input", "sandbox": "bubblewrap",
-        "sources": r#"[{"title":"nul \u0000, kept","url":"https://a"}]"#,
+        "sources": r#"[{"title":"no nul","url":"https://a"}]"#,
         "child_run_id": sub_agent_run.as_uuid(), "end_reason": EndReason::ResultExpired.as_str(),
         "has_finished": true });
     assert_eq!(bed.row(stored).await, expected);
@@ -194,7 +194,7 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
 async fn a_step_that_settles_a_run_stores_its_outcome_and_stop_reason() {
     let bed = bed().await;
     let run = bed.started().await;
-    let outcome = Outcome { output_text: "nul \0, kept".into(), ..outcome() };
+    let outcome = Outcome { output_text: "the answer".into(), ..outcome() };
     assert!(bed.commit(&run, &settling(&outcome)).await);
     let stored = "SELECT r.status, r.outcome::text AS outcome, s.stop_reason, r.lease_owner,
                 s.active_run_id, r.finished_at IS NOT NULL AS has_finished

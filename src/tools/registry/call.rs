@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 use super::Registry;
 use crate::domain::source::Source;
 use crate::domain::state_change::StateChange;
+use crate::domain::storable::without_nul;
 use crate::domain::sub_agent::Task;
 use crate::domain::tool::ToolClass;
 use crate::domain::tool_error::ToolErrorType;
 use crate::tools::change::{self, ChangeProgress};
 use crate::tools::error::ToolError;
 use crate::tools::output::{FileChange, Output};
-use crate::tools::results::without_nul;
 use crate::tools::tool::ToolContext;
 
 /// The result of a call, as the model receives it.

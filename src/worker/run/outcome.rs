@@ -8,7 +8,7 @@ use crate::domain::message::Message;
 use crate::domain::outcome::Outcome;
 use crate::domain::output_schema::OutputVerdict;
 use crate::domain::stop_reason::{Refusal, StopReason};
-use crate::tools::without_nul;
+use crate::domain::storable::without_nul;
 
 /// The outcome of a run whose last message is this one.
 pub(super) fn outcome(

@@ -5,13 +5,13 @@ use super::relay::Relay;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::run_options::RunOptions;
+use crate::domain::storable::without_nul;
 use crate::domain::sub_agent::{Share, StartedSubAgent, SubAgent, Task};
 use crate::domain::tool::{CallState, ToolCall};
 use crate::faults::{self, Point};
 use crate::store::budgets::of_session;
 use crate::store::step::{CallRecord, StepCommit};
 use crate::store::sub_agents::SubAgentRow;
-use crate::tools::without_nul;
 use crate::tools::workspace::hash;
 use crate::worker::run::stop_cause::StopCause;
 

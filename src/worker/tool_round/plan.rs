@@ -7,11 +7,11 @@ use crate::domain::message::Content;
 use crate::domain::permission::Awaits;
 use crate::domain::source::Source;
 use crate::domain::state_change::StateChange;
+use crate::domain::storable::without_nul;
 use crate::domain::tool::{CallResult, CallState, ToolCall};
 use crate::domain::tool_error::Handling;
 use crate::store::step::CallRecord;
 use crate::store::tool_calls::LedgerRow;
-use crate::tools::without_nul;
 
 /// The results of a round in the order of the calls, and what of them is not stored yet.
 #[derive(Debug, Default)]
@@ -223,7 +223,7 @@ impl<'a> ToolRound<'a> {
         let failure = Handling::of(ended.result.error_type);
         let failure = if ended.is_repeatable { failure } else { Handling::Fail };
         let EndedCall { position, mut result, duration_ms, state_changes, .. } = ended;
-        // Texts of users and rules have not passed the cleaning of tool results.
+        // Here, because the texts of all tools, users and rules pass.
         result.text = without_nul(result.text);
         let Some(slot) = self.results.get_mut(position) else {
             return;

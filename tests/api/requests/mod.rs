@@ -2,3 +2,4 @@
 
 mod bad_input;
 mod bad_members;
+mod unstorable_text;

@@ -71,7 +71,9 @@ impl Web {
             failed(&error)
         })?;
         let url = page.url.to_string();
-        let PageText { title, text } = self.text(page).await?;
+        let PageText { title, mut text } = self.text(page).await?;
+        // HTML ignores NUL, and a text in another encoding is full of them.
+        text.retain(|c| c != '\0');
         let read = Arc::new(FetchedPage { url, title, text });
         self.cache.insert(owner, key, Arc::clone(&read));
         Ok(read)

@@ -8,6 +8,7 @@ mod flags;
 mod private_addresses;
 mod search;
 mod site;
+mod unstorable_text;
 mod url_provenance;
 
 use serde_json::{Value, json};

@@ -87,6 +87,7 @@ async fn page(
     };
     let (head, body) = match uri.path() {
         "/page" => (of_type("text/html; charset=utf-8"), Body::from(html)),
+        "/nul" => (of_type("text/plain"), Body::from("Take\0 \0flour.")),
         "/data" => (of_type("application/json"), Body::from(r#"{"flour": 500}"#)),
         "/to" => (redirect(&query["target"]), Body::empty()),
         "/loop" => (redirect("/loop"), Body::empty()),
