@@ -12,6 +12,7 @@ pub mod course;
 pub mod event;
 pub mod explanation;
 pub mod fork;
+pub mod hidden_text;
 pub mod history_repair;
 pub mod ids;
 pub mod limits;

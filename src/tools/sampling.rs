@@ -4,6 +4,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::error::ToolError;
 use super::tool::ToolContext;
+use crate::domain::hidden_text::into_shown;
 use crate::domain::sampling::SamplingRequest;
 use crate::domain::storable::without_nul;
 
@@ -45,7 +46,7 @@ impl ToolContext {
         let Some(model) = &self.model.0 else { return Err(unavailable()) };
         let tool_use_id = self.tool_use_id.clone();
         // The prompt may contain a page or a file. It is stored with the request.
-        let prompt = without_nul(prompt);
+        let prompt = into_shown(without_nul(prompt));
         let system = system.map(str::to_owned);
         let question = SamplingRequest { tool_use_id, system, prompt, max_tokens };
         let (answer, answered) = oneshot::channel();

@@ -109,6 +109,9 @@ UNION ALL
 SELECT 'the last output of a sub-agent is the result of its call', c.tool_use_id
 FROM tool_calls c JOIN runs r ON r.id = c.child_run_id
 WHERE c.state = 'done' AND c.result NOT LIKE '%' || (r.outcome ->> 'output_text') || '%'
+  -- In the result, hidden characters are shown by their codes.
+  AND (r.outcome ->> 'output_text')
+      !~ '[\u200B-\u200F\u202A-\u202E\u2060-\u206F\uFE00-\uFE0F\uFEFF\U000E0000-\U000E0FFF]'
 UNION ALL
 SELECT 'every event of a sub-agent is relayed once and in order', session_id || ':' || seq
 FROM (SELECT session_id, seq, (body #>> '{event,seq}')::bigint AS relayed,

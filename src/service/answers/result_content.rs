@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use crate::domain::hidden_text::into_shown;
 use crate::domain::media::with_placeholders;
 use crate::domain::message::Content;
 use crate::domain::storable::storable_json;
@@ -66,6 +67,7 @@ fn input(raw: &RawValue, at: &str) -> Result<ContentInput, Vec<FieldError>> {
 }
 
 fn plain(text: String) -> Result<ResultContent, String> {
+    let text = into_shown(text);
     let summary = Content::text(&text).map_err(|error| error.to_string())?;
     check_size(ResultContent { text, content: None, summary, has_media: false })
 }
@@ -76,7 +78,10 @@ fn several(blocks: &[Block]) -> Result<ResultContent, String> {
         Block::Image { .. } | Block::Document { .. } | Block::SearchResult { .. } => None,
     });
     let text = text.collect::<Vec<&str>>().join("\n");
+    let text = into_shown(text);
     let content = serde_json::to_string(blocks).map_err(|error| error.to_string())?;
+    // The code of a character needs no escape in JSON.
+    let content = into_shown(content);
     let summary = Content::parse(content.clone()).and_then(|content| with_placeholders(&content));
     let summary = summary.map_err(|error| error.to_string())?;
     let has_media = blocks.iter().any(Block::is_media);

@@ -8,11 +8,12 @@ use futures::FutureExt as _;
 use jsonschema::{ValidationError, Validator};
 use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use super::run_limit::within_run_limit;
 use super::{BadTool, CallOutcome};
+use crate::domain::hidden_text::into_shown;
 use crate::tools::definition::check_definition;
 use crate::tools::error::ToolError;
 use crate::tools::output::{FileChange, Output};
@@ -51,7 +52,12 @@ impl RegisteredTool {
         let validator = check_definition(name, &schema)?;
         let description = tool.description();
         let definition = Definition { name, description, input_schema: &schema };
-        let definition = to_raw_value(&definition).map_err(|error| bad(error.to_string()))?;
+        let definition =
+            serde_json::to_string(&definition).map_err(|error| bad(error.to_string()))?;
+        // A tool server can hide instructions in descriptions. The code of a character needs no
+        // escape in JSON.
+        let definition = RawValue::from_string(into_shown(definition))
+            .map_err(|error| bad(error.to_string()))?;
         Ok(Self { tool, schema, validator, definition })
     }
 

@@ -210,3 +210,22 @@ fn two_tools_with_the_same_name_are_rejected() {
     let twice: Vec<Arc<dyn Tool>> = vec![Arc::new(Typed(Misbehave)), Arc::new(Typed(Misbehave))];
     assert!(matches!(Registry::new(twice), Err(BadTool::Repeated(name)) if name == "misbehave"));
 }
+
+/// A tool of a server that hides an instruction in its description.
+#[derive(Debug)]
+struct Hiding;
+
+impl TypedTool for Hiding {
+    const NAME: &'static str = "hiding";
+    const DESCRIPTION: &'static str = "Adds\u{e0041} numbers.";
+    const CLASS: ToolClass = ToolClass::Pure;
+    const TIMING: ToolTiming = ToolTiming::Immediate;
+    type Input = Manner;
+}
+
+#[test]
+fn hidden_text_in_a_definition_is_shown_to_the_model() {
+    let registry = Registry::new(vec![Arc::new(Typed(Hiding))]).unwrap();
+    let definitions = registry.definitions(None).unwrap().get().to_owned();
+    assert!(definitions.contains("Adds<U+E0041> numbers."), "{definitions}");
+}

@@ -6,6 +6,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::domain::hidden_text::restore_hidden;
 use crate::tools::error::ToolError;
 use crate::tools::workspace::MAX_FILE;
 
@@ -46,8 +47,29 @@ pub(in crate::tools) fn apply_all(text: &str, edits: &[Edit]) -> Result<String, 
     Ok(text.into_owned())
 }
 
-/// Applies one edit.
+/// Applies one edit. Hidden characters of the file may be given by the codes that the model reads in
+/// their place.
 pub(in crate::tools) fn apply(text: &str, edit: &Edit) -> Result<String, ToolError> {
+    match with_hidden(text, edit) {
+        Some(edit) => apply_exact(text, &edit),
+        None => apply_exact(text, edit),
+    }
+}
+
+/// Returns the edit with hidden characters in place of their codes, if only then the old text is in
+/// the file.
+fn with_hidden(text: &str, edit: &Edit) -> Option<Edit> {
+    let old_string = restore_hidden(&edit.old_string)?;
+    let text = unix(text);
+    if text.contains(unix(&edit.old_string).as_ref()) || !text.contains(unix(&old_string).as_ref())
+    {
+        return None;
+    }
+    let new_string = restore_hidden(&edit.new_string).unwrap_or_else(|| edit.new_string.clone());
+    Some(Edit { old_string, new_string, replace_all: edit.replace_all })
+}
+
+fn apply_exact(text: &str, edit: &Edit) -> Result<String, ToolError> {
     let invalid = |text: &str| Err(ToolError::Invalid(text.to_owned()));
     if edit.old_string == edit.new_string {
         return invalid("old_string and new_string are the same");

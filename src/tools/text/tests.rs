@@ -41,6 +41,18 @@ fn an_edit_that_does_not_apply_is_refused() {
 }
 
 #[test]
+fn hidden_characters_are_replaced_by_their_codes_or_by_themselves() {
+    let text = "a\u{e0041}b\r\nc\r\n";
+    let by_code = edit("a<U+E0041>b\nc", "x<U+E0041>y\nc");
+    assert_eq!(apply(text, &by_code), Ok("x\u{e0041}y\r\nc\r\n".to_owned()));
+    assert_eq!(apply(text, &edit("a\u{e0041}b", "ab")), Ok("ab\r\nc\r\n".to_owned()));
+    // Text that has the form of a code is text, if the file has it.
+    let literal = "a<U+E0041>b";
+    assert_eq!(apply(literal, &edit(literal, "<U+E0041>")), Ok("<U+E0041>".to_owned()));
+    assert_eq!(apply("ab", &edit("a<U+E0041>b", "x")), invalid("old_string not found in file"));
+}
+
+#[test]
 fn a_replacement_with_a_result_above_the_size_limit_is_refused() {
     let text = "a".repeat(1 << 20);
     let bomb = everywhere("a", &text);

@@ -3,6 +3,7 @@
 use super::permission_decision::edited_note;
 use crate::domain::call_end::{EndReason, INTERRUPTED, RunEnd};
 use crate::domain::event::{EventBody, NewEvent};
+use crate::domain::hidden_text::into_shown;
 use crate::domain::message::Content;
 use crate::domain::permission::Awaits;
 use crate::domain::source::Source;
@@ -224,7 +225,7 @@ impl<'a> ToolRound<'a> {
         let failure = if ended.is_repeatable { failure } else { Handling::Fail };
         let EndedCall { position, mut result, duration_ms, state_changes, .. } = ended;
         // Here, because the texts of all tools, users and rules pass.
-        result.text = without_nul(result.text);
+        result.text = into_shown(without_nul(result.text));
         let Some(slot) = self.results.get_mut(position) else {
             return;
         };

@@ -7,6 +7,7 @@ mod client_tools;
 mod courses;
 mod descriptions;
 mod files;
+mod hidden_text;
 mod plain_tools;
 mod questions;
 mod records;
