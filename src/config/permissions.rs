@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::environment::variable;
 use crate::domain::permission::{Decision, PermissionMode, Rule};
-use crate::tools::policy::{EvaluatorSource, OperatorPolicy, check};
+use crate::tools::policy::{DEFAULT_MAX_LINKS, EvaluatorSource, OperatorPolicy, check};
 
 /// Options for the permissions of tool calls.
 #[derive(Debug, Clone, Args)]
@@ -42,6 +42,10 @@ pub struct PermissionArgs {
     #[arg(long, env = "TWOSTEP_PERMISSION_TIMEOUT", default_value_t = 120, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub permission_timeout: u64,
+    /// Pages that the user did not name and that `WebFetch` reads without an approval for one message,
+    /// after the model has read private data
+    #[arg(long, env = "TWOSTEP_MAX_WEB_LINKS", default_value_t = DEFAULT_MAX_LINKS, value_name = "N")]
+    pub max_web_links: usize,
 }
 
 /// The decision on a call that received no approval in time.
@@ -84,6 +88,7 @@ impl PermissionArgs {
                 DefaultDecision::Allow => Decision::Allow,
                 DefaultDecision::Deny => Decision::Deny,
             },
+            max_links: self.max_web_links,
         })
     }
 }

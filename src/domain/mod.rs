@@ -34,6 +34,7 @@ pub mod prefix;
 pub mod price;
 pub mod principal;
 pub mod prompt_cache;
+pub mod provenance;
 pub mod provider;
 pub mod quota;
 pub mod request;

@@ -15,6 +15,7 @@ use super::model::Capabilities;
 use super::model_options::ModelOptions;
 use super::permission::{PermissionMode, Rule};
 use super::price::Price;
+use super::provenance::TaskProvenance;
 use super::run_options::RunOptions;
 use super::server_tool::names_of_others;
 use super::stop_reason::StopReason;
@@ -90,6 +91,9 @@ pub struct Settings {
     /// The API key that created the session, if one did. A UUID without the prefix of keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<Uuid>,
+    /// The provenance of the task, if this is the session of a sub-agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Box<TaskProvenance>>,
     /// The agent version that the session was created from, if any; its settings are copied above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Box<AgentVersion>>,

@@ -75,6 +75,13 @@ impl AllowedHosts {
         Ok(hosts)
     }
 
+    /// Returns `true` if the operator listed the host of the URL, and also allows all public hosts.
+    pub fn is_listed_beside_public(&self, url: &Url) -> bool {
+        let mut url = url.clone();
+        url.set_fragment(None);
+        self.allows_public && self.reach(&url) == Ok(Reach::Listed)
+    }
+
     /// Returns the conditions under which a URL may be requested. The addresses of a host name are
     /// checked when a connection is made.
     pub fn reach(&self, url: &Url) -> Result<Reach, RefusedUrl> {

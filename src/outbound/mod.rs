@@ -45,6 +45,11 @@ impl Outbound {
         Ok(Self { hosts, listed, public })
     }
 
+    /// Returns `true` if the operator listed the host of the URL, and also allows all public hosts.
+    pub fn is_listed_beside_public(&self, url: &Url) -> bool {
+        self.hosts.is_listed_beside_public(url)
+    }
+
     /// Returns the client for this URL, or the reason that the URL is refused.
     pub fn client(&self, url: &Url) -> Result<&Client, RefusedUrl> {
         Ok(self.client_by(self.hosts.reach(url)?))

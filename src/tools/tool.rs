@@ -19,6 +19,7 @@ use super::workspace::{Draft, Workspace};
 use crate::domain::claim::Fence;
 use crate::domain::ids::{RunId, WorkerId};
 use crate::domain::permission::PermissionMode;
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::sub_agent::Task;
 use crate::domain::tool::{ToolClass, ToolTiming};
 
@@ -62,6 +63,12 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// URL.
     fn requested_url(&self, _input: &RawValue) -> Option<String> {
         None
+    }
+
+    /// The origin of the text in the result of a call. It determines whether URLs in the result are
+    /// fetched without an approval.
+    fn result_origin(&self, _input: &RawValue) -> ResultOrigin {
+        ResultOrigin::Service
     }
 
     /// The task that the call gives to a sub-agent. `None` if the call starts no sub-agent.

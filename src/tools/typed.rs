@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use super::error::{ErrorStyle, ToolError};
 use super::output::{FileChange, Output};
 use super::tool::{Fallback, Tool, ToolContext};
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::sub_agent::Task;
 use crate::domain::tool::{ToolClass, ToolTiming};
 
@@ -32,6 +33,8 @@ pub trait TypedTool: fmt::Debug + Send + Sync + 'static {
 
     /// If set, a call may run concurrently with other calls of the same round.
     const IS_PARALLEL: bool = matches!(Self::CLASS, ToolClass::Pure);
+    /// The origin of the text in the results.
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Service;
     /// The format of error texts for the model.
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Plain;
 
@@ -43,6 +46,11 @@ pub trait TypedTool: fmt::Debug + Send + Sync + 'static {
     /// The URL that a call requests, for tools whose URL the model chooses.
     fn requested_url(_input: &Self::Input) -> Option<&str> {
         None
+    }
+
+    /// The origin of the text in the result of one call.
+    fn result_origin(&self, _input: &RawValue) -> ResultOrigin {
+        Self::RESULT_ORIGIN
     }
 
     /// The task that the call gives to a sub-agent. `None` if the call starts no sub-agent.
@@ -140,6 +148,10 @@ impl<T: TypedTool> Tool for Typed<T> {
     fn requested_url(&self, input: &RawValue) -> Option<String> {
         let input = Self::read(input).ok()?;
         T::requested_url(&input).map(str::to_owned)
+    }
+
+    fn result_origin(&self, input: &RawValue) -> ResultOrigin {
+        self.0.result_origin(input)
     }
 
     fn task(&self, input: &RawValue) -> Option<Task> {

@@ -108,6 +108,7 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
         sub_agents: Vec::new(),
         user: request.user,
         created_by: None,
+        task: None,
         agent: None,
     };
     pin_sub_agents(service, request.sub_agents.unwrap_or_default(), &mut settings)?;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::blocking;
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
 use crate::tools::output::Output;
@@ -97,6 +98,7 @@ impl TypedTool for Bash {
         new shell: a `cd` or a variable does not persist.";
     const CLASS: ToolClass = ToolClass::Effect;
     const TIMING: ToolTiming = ToolTiming::Variable;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Directed;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = BashInput;
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::current_file::CurrentFile;
 use super::notebook_edit::is_notebook;
 use super::{FileOptions, blocking};
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
 use crate::tools::output::FileChange;
@@ -56,6 +57,7 @@ impl TypedTool for Edit {
         Write to create or replace a whole file.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Variable;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Workspace;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = EditInput;
 

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::weather::{OpenMeteo, Unit};
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::ToolError;
 use crate::tools::output::Output;
@@ -29,6 +30,7 @@ impl TypedTool for GetTemperature {
         city name, as a number. Use get_weather for more than that.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::PublicWeb;
     type Input = GetTemperatureInput;
 
     async fn run(

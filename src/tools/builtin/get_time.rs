@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::ToolError;
 use crate::tools::output::Output;
@@ -40,6 +41,7 @@ impl TypedTool for GetTime {
         current date or time. It returns no other time.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Model;
     type Input = GetTimeInput;
 
     async fn run(&self, _context: &ToolContext, input: GetTimeInput) -> Result<Output, ToolError> {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::weather::{OpenMeteo, Unit, words};
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::ToolError;
 use crate::tools::output::Output;
@@ -34,6 +35,7 @@ impl TypedTool for GetWeather {
         depends on the weather. It has no forecasts and no past weather.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::PublicWeb;
     type Input = GetWeatherInput;
 
     async fn run(

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{blocking, visible};
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::ToolError;
 use crate::tools::output::Output;
@@ -38,6 +39,7 @@ impl TypedTool for ListFiles {
         list sub-folders and does not return file contents.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Workspace;
     type Input = ListFilesInput;
 
     async fn run(&self, context: &ToolContext, input: ListFilesInput) -> Result<Output, ToolError> {

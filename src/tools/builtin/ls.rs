@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{FileOptions, blocking, visible};
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
 use crate::tools::output::Output;
@@ -41,6 +42,7 @@ impl TypedTool for Ls {
         find files by a pattern for their paths.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Workspace;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = LsInput;
 

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::ToolError;
 use crate::tools::output::Output;
@@ -40,6 +41,7 @@ impl TypedTool for ParaphraseQuery {
         paraphrases. It does not search.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Network;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Model;
     type Input = ParaphraseQueryInput;
 
     async fn run(

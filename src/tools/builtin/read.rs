@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::notebook_edit::{is_notebook, shown};
 use super::{FileOptions, blocking};
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::state_change::StateChange;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
@@ -55,6 +56,7 @@ impl TypedTool for Read {
         It does not show images and does not list folders; use LS for that.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Workspace;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = ReadInput;
 

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::blocking;
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::state_change::StateChange;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::ToolError;
@@ -46,6 +47,7 @@ impl TypedTool for ReadFile {
         list_files for that.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Workspace;
     type Input = ReadFileInput;
 
     async fn run(&self, context: &ToolContext, input: ReadFileInput) -> Result<Output, ToolError> {

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::ToolError;
 use crate::tools::output::Output;
@@ -51,6 +52,7 @@ impl TypedTool for SequentialThinking {
         searches nothing and changes nothing.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Model;
     type Input = SequentialThinkingInput;
 
     /// Returns the state of the chain. The thought is not stored separately, because the call and

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::sub_agent::{TASK, Task};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::ErrorStyle;
@@ -36,6 +37,7 @@ impl TypedTool for StartTask {
         work at the same time. Do not use it for work that needs only one or two calls.";
     const CLASS: ToolClass = ToolClass::SubAgent;
     const TIMING: ToolTiming = ToolTiming::Variable;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Directed;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = StartTaskInput;
 

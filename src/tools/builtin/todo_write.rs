@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::state_change::{StateChange, Todo};
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
@@ -35,6 +36,7 @@ impl TypedTool for TodoWrite {
     const IS_PARALLEL: bool = false;
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Model;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = TodoWriteInput;
 

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::web::{Web, reading};
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
 use crate::tools::output::Output;
@@ -43,6 +44,17 @@ impl TypedTool for WebFetch {
     const TIMING: ToolTiming = ToolTiming::Network;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = WebFetchInput;
+
+    /// Pages of hosts that only this network may reach are private.
+    fn result_origin(&self, input: &RawValue) -> ResultOrigin {
+        let input = serde_json::from_str::<WebFetchInput>(input.get());
+        let url = input.ok().and_then(|input| input.url.parse::<Url>().ok());
+        if url.is_some_and(|url| self.0.may_be_private(&url)) {
+            ResultOrigin::Service
+        } else {
+            ResultOrigin::PublicWeb
+        }
+    }
 
     fn requested_url(input: &WebFetchInput) -> Option<&str> {
         Some(&input.url)

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blocking;
 use super::current_file::CurrentFile;
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
 use crate::tools::output::FileChange;
@@ -35,6 +36,7 @@ impl TypedTool for Write {
         lines with their numbers.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Fast;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Workspace;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = WriteInput;
 

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::current_file::check_read_state;
 use super::{FileOptions, blocking};
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::ToolError;
 use crate::tools::output::FileChange;
@@ -34,6 +35,7 @@ impl TypedTool for WriteFile {
         confirmation.";
     const CLASS: ToolClass = ToolClass::Checkable;
     const TIMING: ToolTiming = ToolTiming::Fast;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Workspace;
     type Input = WriteFileInput;
 
     async fn plan(

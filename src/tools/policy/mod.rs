@@ -22,9 +22,10 @@ use crate::domain::permission::{Permission, PermissionMode, Rule};
 use crate::domain::tool::{ToolCall, ToolClass};
 
 pub use evaluator::{BadEvaluator, Evaluator, refusal};
-pub use operator::{EvaluatorSource, OperatorPolicy};
+pub use operator::{DEFAULT_MAX_LINKS, EvaluatorSource, OperatorPolicy};
 pub use rule::{BadRule, MAX_REASON, check, remember};
-pub use url_provenance::is_url_from_user_or_tool;
+pub use url_provenance::{CallFacts, HistorySource, UrlHistory, UrlVerdict};
+pub(in crate::tools) use url_provenance::{addresses, normalized_url};
 pub use visible::visible;
 
 use input::CallInput;
@@ -104,21 +105,28 @@ impl Policy {
         }
     }
 
-    /// Decides on a call that requests a URL. The URL can carry data to its server. Therefore,
-    /// if no rule matches, the call is allowed only if the URL does not originate from the
-    /// model.
+    /// Decides on a call that requests a URL. The URL, and the choice of the URL, can carry data to
+    /// its server. Therefore, if no rule matches, the call is allowed only if the URL does not
+    /// originate from the model, and only for a limited number of links.
     pub fn evaluate_visit(
         &self,
         call: &ToolCall,
         class: ToolClass,
-        is_url_from_user_or_tool: impl FnOnce() -> bool,
+        verdict: impl FnOnce() -> UrlVerdict,
     ) -> PolicyDecision {
         let decision = self.evaluate(call, class);
         let is_open = decision.is_by_mode && decision.permission == Permission::Allow;
-        if !is_open || self.mode == PermissionMode::Bypass || is_url_from_user_or_tool() {
+        if !is_open || self.mode == PermissionMode::Bypass {
             return decision;
         }
-        let reason = "only the model has named this URL".to_owned();
+        let reason = match verdict() {
+            UrlVerdict::Known => return decision,
+            UrlVerdict::ModelOnly => "only the model has named this URL".to_owned(),
+            UrlVerdict::TooManyLinks { max } => format!(
+                "the model has read private data, and for this message it has already fetched as \
+                 many pages that the user did not name as it may without an approval ({max})"
+            ),
+        };
         PolicyDecision { permission: Permission::Ask, reason: Some(reason), is_by_mode: true }
     }
 

@@ -7,6 +7,9 @@ use secrecy::SecretString;
 
 use crate::domain::permission::{Decision, PermissionMode, Rule};
 
+/// The default of [`OperatorPolicy::max_links`].
+pub const DEFAULT_MAX_LINKS: usize = 10;
+
 /// The service or tool that evaluates calls.
 #[derive(Debug, Clone)]
 pub enum EvaluatorSource {
@@ -43,6 +46,9 @@ pub struct OperatorPolicy {
     pub answer_within: Duration,
     /// The decision that applies after that time.
     pub default_answer: Decision,
+    /// The number of pages that the user did not name and that the model may fetch without an
+    /// approval for one message, after it has read private data.
+    pub max_links: usize,
 }
 
 impl Default for OperatorPolicy {
@@ -55,6 +61,7 @@ impl Default for OperatorPolicy {
             evaluation_timeout: Duration::from_mins(2),
             answer_within: Duration::from_hours(1),
             default_answer: Decision::Deny,
+            max_links: DEFAULT_MAX_LINKS,
         }
     }
 }

@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 
 use super::error::ErrorStyle;
 use super::tool::Tool;
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use entry::RegisteredTool;
 use list::List;
@@ -110,6 +111,11 @@ impl Registry {
     /// Returns the URL that a call requests, if the URL could originate from the model.
     pub fn requested_url(&self, name: &str, input: &RawValue) -> Option<String> {
         self.entry(name)?.tool.requested_url(input)
+    }
+
+    /// Returns the origin of the text in the result of a call, or `None` if the tool is unknown.
+    pub fn result_origin(&self, name: &str, input: &RawValue) -> Option<ResultOrigin> {
+        Some(self.entry(name)?.tool.result_origin(input))
     }
 
     /// Formats an error text in the style of the tool.

@@ -1,10 +1,14 @@
 //! The start of sub-agents: their sessions, their runs and their ledger rows are one step.
 
+use serde_json::value::RawValue;
+
 use super::SubAgents;
 use super::relay::Relay;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{RunId, SessionId};
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::run_options::RunOptions;
+use crate::domain::session::Settings;
 use crate::domain::storable::without_nul;
 use crate::domain::sub_agent::{Share, StartedSubAgent, SubAgent, Task};
 use crate::domain::tool::{CallState, ToolCall};
@@ -12,8 +16,10 @@ use crate::faults::{self, Point};
 use crate::store::budgets::of_session;
 use crate::store::step::{CallRecord, StepCommit};
 use crate::store::sub_agents::SubAgentRow;
+use crate::tools::policy::UrlHistory;
 use crate::tools::workspace::hash;
 use crate::worker::run::stop_cause::StopCause;
+use crate::worker::tool_round::url_history::{max_links, url_history};
 
 /// A call that starts a sub-agent.
 pub(super) struct SubAgentStart<'a> {
@@ -40,9 +46,11 @@ impl SubAgents<'_, '_> {
             return Ok(Vec::new());
         }
         let share = self.share(starts.len()).await?;
+        let urls = self.url_history(starts);
         let (mut rows, mut records, mut events) = (Vec::new(), Vec::new(), Vec::new());
         for start in starts {
-            let NewSubAgent { row, record, event } = self.new_sub_agent(start, share)?;
+            let NewSubAgent { row, record, event } =
+                self.new_sub_agent(start, share, &urls, starts.len())?;
             rows.push(row);
             records.push(record);
             events.push(event);
@@ -66,9 +74,14 @@ impl SubAgents<'_, '_> {
         &self,
         start: &SubAgentStart<'_>,
         share: Share,
+        urls: &UrlHistory,
+        parts: usize,
     ) -> Result<NewSubAgent, StopCause> {
         let SubAgentStart { call, task, agent, .. } = start;
-        let claim = &self.state.run.claim;
+        let run = self.state.run;
+        let claim = &run.claim;
+        let provenance = urls.task(&task.prompt, max_links(run), parts);
+        let settings = claim.settings.for_sub_agent(agent, share)?;
         let sub_agent = StartedSubAgent {
             tool_use_id: call.tool_use_id.clone(),
             session_id: SessionId::new(),
@@ -91,11 +104,24 @@ impl SubAgents<'_, '_> {
         let row = SubAgentRow {
             sub_agent,
             title: description,
-            settings: claim.settings.for_sub_agent(agent, share)?,
+            settings: Settings { task: Some(Box::new(provenance)), ..settings },
             prompt: without_nul(task.prompt.clone()),
             options: RunOptions { trace: claim.options.trace, ..RunOptions::default() },
         };
         Ok(NewSubAgent { row, record, event })
+    }
+
+    /// The URLs that the parent's conversation has named before these calls.
+    fn url_history(&self, starts: &[SubAgentStart<'_>]) -> UrlHistory {
+        let (settings, tools) = (self.state.run.settings(), &self.state.run.services.tools);
+        let reads_web = |name: &String| {
+            tools.result_origin(name, RawValue::NULL) == Some(ResultOrigin::PublicWeb)
+        };
+        if !settings.tool_names().iter().any(reads_web) {
+            return UrlHistory::default();
+        }
+        let current: Vec<ToolCall> = starts.iter().map(|start| start.call.clone()).collect();
+        url_history(self.state.run, &self.state.writer.transcript, &current)
     }
 
     /// The share of each of `parts` sub-agents in what the run and the session have left.

@@ -12,7 +12,7 @@ use super::ledger::{
     AfterCrash, after_crash, ended_call, read_ledger, record_results, record_start,
 };
 use super::permission_decision::with_edited_inputs;
-use super::permission_gate::PermissionGate;
+use super::permission_gate::{CallOfReply, PermissionGate};
 use super::plan::{EndedCall, RoundResults, ToolRound};
 use super::sampling::Sampling;
 use super::spans::{CallSpans, end_call};
@@ -78,11 +78,13 @@ impl<'a> ToolRunner<'a> {
         state: &RunState<'_>,
         calls: &[ToolCall],
     ) -> Result<Vec<NewEvent>, StopCause> {
-        let event = |call: &ToolCall| {
-            let permission = self.gate.permission(&state.writer, &mut self.context, call)?;
+        let event = |(position, call): (usize, &ToolCall)| {
+            let call_of_reply = CallOfReply { calls, position, call };
+            let permission =
+                self.gate.permission(&state.writer, &mut self.context, call_of_reply)?;
             Ok(call_event(call, permission))
         };
-        calls.iter().map(event).collect()
+        calls.iter().enumerate().map(event).collect()
     }
 
     /// Executes the calls that have no result yet and may run. Adjacent calls without effects run in

@@ -9,4 +9,5 @@ pub(in crate::worker) mod plan;
 mod sampling;
 mod spans;
 mod suspend;
+pub(in crate::worker) mod url_history;
 mod workspace_quota;

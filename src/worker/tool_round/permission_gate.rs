@@ -6,13 +6,12 @@ use futures::future::join_all;
 
 use super::permission_decision::{GateDecision, Refusal, decide, is_approved_by_person};
 use super::plan::ToolRound;
+use super::url_history::{max_links, url_history};
 use crate::domain::call_end::EndReason;
 use crate::domain::permission::{Awaits, Permission, PermissionMode};
 use crate::domain::tool::{CallResult, CallState, ToolCall};
 use crate::store::tool_calls::LedgerRow;
-use crate::tools::policy::{
-    Policy, PolicyDecision, PolicySource, is_url_from_user_or_tool, refusal,
-};
+use crate::tools::policy::{Policy, PolicyDecision, PolicySource, UrlHistory, refusal};
 use crate::tools::{ToolContext, unknown_tool};
 use crate::worker::run::context::RunContext;
 use crate::worker::run::state::RunState;
@@ -27,11 +26,21 @@ pub(super) struct PermissionGate<'a> {
     policy: Option<(Option<PermissionMode>, Policy)>,
     /// The names of the tools that the model was given, after the first call.
     offered: Option<HashSet<String>>,
+    /// The provenance of URLs, with the length of the transcript that it was read from.
+    urls: Option<(usize, UrlHistory)>,
+}
+
+/// A call among the calls of one reply.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallOfReply<'c> {
+    pub(super) calls: &'c [ToolCall],
+    pub(super) position: usize,
+    pub(super) call: &'c ToolCall,
 }
 
 impl<'a> PermissionGate<'a> {
     pub(super) fn new(run: &'a RunContext<'a>) -> Self {
-        Self { run, policy: None, offered: None }
+        Self { run, policy: None, offered: None, urls: None }
     }
 
     /// The permission of a call that the model has just requested; none if the client executes it.
@@ -39,9 +48,9 @@ impl<'a> PermissionGate<'a> {
         &mut self,
         writer: &StepWriter<'_>,
         context: &mut ToolContext,
-        call: &ToolCall,
+        call: CallOfReply<'_>,
     ) -> Result<Option<Permission>, StopCause> {
-        if self.is_client_tool(call) {
+        if self.is_client_tool(call.call) {
             return Ok(None);
         }
         Ok(Some(self.decision(writer, context, call)?.permission))
@@ -62,6 +71,7 @@ impl<'a> PermissionGate<'a> {
         for position in 0..round.calls.len() {
             let Some(row) = round.open(position) else { continue };
             let Some(call) = round.calls.get(position) else { continue };
+            let call_of_reply = CallOfReply { calls: round.calls, position, call };
             if let Some(text) = self.unavailable(call, row) {
                 let result = CallResult::of_text(&call.tool_use_id, CallState::Failed, text);
                 round.end_with(position, result);
@@ -69,9 +79,9 @@ impl<'a> PermissionGate<'a> {
             }
             let mut decision = decide(call, row, default);
             if decision == GateDecision::Evaluate {
-                decision = self.evaluate(writer, context, call)?;
+                decision = self.evaluate(writer, context, call_of_reply)?;
             } else if decision == GateDecision::Run && is_approved_by_person(row) {
-                decision = self.recheck(writer, context, call)?;
+                decision = self.recheck(writer, context, call_of_reply)?;
             }
             match decision {
                 GateDecision::Run => {}
@@ -104,7 +114,7 @@ impl<'a> PermissionGate<'a> {
         &mut self,
         writer: &StepWriter<'_>,
         context: &mut ToolContext,
-        call: &ToolCall,
+        call: CallOfReply<'_>,
     ) -> Result<GateDecision, StopCause> {
         let PolicyDecision { permission, reason, .. } = self.decision(writer, context, call)?;
         Ok(match permission {
@@ -118,11 +128,11 @@ impl<'a> PermissionGate<'a> {
         &mut self,
         writer: &StepWriter<'_>,
         context: &mut ToolContext,
-        call: &ToolCall,
+        call: CallOfReply<'_>,
     ) -> Result<GateDecision, StopCause> {
         let PolicyDecision { permission, reason, is_by_mode } =
             self.decision(writer, context, call)?;
-        if self.is_client_tool(call) {
+        if self.is_client_tool(call.call) {
             // The client decides by executing the call; it never receives calls that a rule denies.
             return Ok(if permission == Permission::Deny && !is_by_mode {
                 GateDecision::End(by_policy(reason))
@@ -191,17 +201,29 @@ impl<'a> PermissionGate<'a> {
         &mut self,
         writer: &StepWriter<'_>,
         context: &mut ToolContext,
-        call: &ToolCall,
+        CallOfReply { calls, position, call }: CallOfReply<'_>,
     ) -> Result<PolicyDecision, StopCause> {
-        let tools = &self.run.services.tools;
+        let run = self.run;
+        let tools = &run.services.tools;
         let class = tools.class(&call.name);
+        let mut urls = self.urls.take();
         let policy = self.refresh_policy(writer, context)?;
-        Ok(match tools.requested_url(&call.name, &call.input) {
+        let requested_url = |call: &ToolCall| tools.requested_url(&call.name, &call.input);
+        let decision = match requested_url(call) {
             Some(address) => policy.evaluate_visit(call, class, || {
-                is_url_from_user_or_tool(&address, writer.transcript.messages().text)
+                let length = writer.transcript.messages().text.len();
+                let known = urls.take().filter(|(read, _)| *read == length);
+                let (_, history) = urls.insert(
+                    known.unwrap_or_else(|| (length, url_history(run, &writer.transcript, calls))),
+                );
+                let earlier: Vec<String> =
+                    calls.iter().take(position).filter_map(requested_url).collect();
+                history.verdict(&address, earlier.iter().map(String::as_str), max_links(run))
             }),
             None => policy.evaluate(call, class),
-        })
+        };
+        self.urls = urls;
+        Ok(decision)
     }
 
     /// The policy for the current mode. Sets the mode that follows an approved plan in `context`.

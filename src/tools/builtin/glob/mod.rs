@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{blocking, visible};
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
 use crate::tools::output::Output;
@@ -48,6 +49,7 @@ impl TypedTool for Glob {
         read them; use Grep to search their content.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Workspace;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = GlobInput;
 

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocking;
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
 use crate::tools::output::Output;
@@ -91,6 +92,7 @@ impl TypedTool for Grep {
         and follows no symbolic links. Use it to search file contents; use Glob to find files by their names.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Fast;
+    const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Workspace;
     const ERROR_STYLE: ErrorStyle = ErrorStyle::Wrapped;
     type Input = GrepInput;
 

@@ -56,6 +56,12 @@ impl Web {
         Self { documents, ..self }
     }
 
+    /// Returns `true` if the page may be one of a private network, while pages of the public
+    /// internet can be fetched as well.
+    pub(super) fn may_be_private(&self, url: &Url) -> bool {
+        self.outbound.is_listed_beside_public(url)
+    }
+
     /// Reads a page on behalf of a user.
     pub(super) async fn read(
         &self,

@@ -1,6 +1,11 @@
 //! Questions of the model about a page, answered by a separate request to the model.
 
+use std::collections::HashSet;
 use std::time::Duration;
+
+use reqwest::Url;
+
+use crate::tools::policy::{addresses, normalized_url};
 
 /// The output token limit of an answer.
 pub(in crate::tools::builtin) const MAX_TOKENS: u32 = 1024;
@@ -31,6 +36,8 @@ pub(in crate::tools::builtin) fn question(prompt: &str, url: &str, text: &str) -
 /// Replaces URLs in an answer that the page does not contain. Otherwise a malicious page could make
 /// its reader put the question into a URL, and the next call would send it to that server.
 pub(in crate::tools::builtin) fn without_unknown_urls(answer: &str, text: &str) -> String {
+    let known: HashSet<Url> = addresses(text).collect();
+    let is_known = |address| normalized_url(address).is_some_and(|url| known.contains(&url));
     let mut kept = String::with_capacity(answer.len());
     let mut rest = answer;
     while let Some(at) = next_address(rest) {
@@ -42,7 +49,7 @@ pub(in crate::tools::builtin) fn without_unknown_urls(answer: &str, text: &str) 
         let address = address.trim_end_matches(['.', ',', ';', ':', '!', '?', '\'']);
         let after = from.strip_prefix(address).unwrap_or(after);
         kept.push_str(before);
-        kept.push_str(if text.contains(address) { address } else { UNKNOWN_URL });
+        kept.push_str(if is_known(address) { address } else { UNKNOWN_URL });
         rest = after;
     }
     kept.push_str(rest);
@@ -78,6 +85,8 @@ mod tests {
             ),
             ("https://evil.org/?q=secret!", format!("{UNKNOWN_URL}!")),
             ("a http://b.org b https://a.org/x", format!("a {UNKNOWN_URL} b https://a.org/x")),
+            // A part of a URL is another URL.
+            ("https://a.org/", UNKNOWN_URL.to_owned()),
             ("nothing", "nothing".to_owned()),
         ] {
             assert_eq!(without_unknown_urls(answer, page), expected);

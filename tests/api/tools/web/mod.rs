@@ -9,6 +9,7 @@ mod private_addresses;
 mod search;
 mod site;
 mod unstorable_text;
+mod url_leaks;
 mod url_provenance;
 
 use serde_json::{Value, json};

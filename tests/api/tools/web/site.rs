@@ -85,8 +85,12 @@ async fn page(
     let compressed = |text: &[u8]| {
         (of_type("text/plain").header(CONTENT_ENCODING, "gzip"), Body::from(gzip(text)))
     };
+    let letters: String =
+        ('a'..='z').map(|letter| format!("<a href='/letters/{letter}'>{letter}</a> ")).collect();
     let (head, body) = match uri.path() {
         "/page" => (of_type("text/html; charset=utf-8"), Body::from(html)),
+        "/letters" => (of_type("text/html"), Body::from(letters)),
+        path if path.starts_with("/letters/") => (of_type("text/plain"), Body::from("A letter.")),
         "/nul" => (of_type("text/plain"), Body::from("Take\0 \0flour.")),
         "/data" => (of_type("application/json"), Body::from(r#"{"flour": 500}"#)),
         "/to" => (redirect(&query["target"]), Body::empty()),

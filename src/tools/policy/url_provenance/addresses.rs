@@ -1,0 +1,66 @@
+//! The URLs in a text.
+
+use std::iter::successors;
+
+use reqwest::Url;
+
+/// The URL schemes that are searched for.
+const SCHEMES: [&str; 2] = ["https", "http"];
+/// Punctuation that often follows a URL without being part of it.
+const TRAILING_PUNCTUATION: [char; 16] =
+    ['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '*', '_', '`', '|', '\'', '\u{2019}'];
+/// Maximum number of trailing punctuation characters that are stripped.
+const MAX_TRAILING: usize = 8;
+/// Characters that are valid in a URL but may also end it.
+const POSSIBLE_ENDS: [char; 6] = [')', ']', '}', '|', '`', '*'];
+
+/// Returns the URLs in a text. Each occurrence yields several candidates, one for each position at
+/// which the URL may end.
+pub(in crate::tools) fn addresses(text: &str) -> impl Iterator<Item = Url> {
+    let starts = text.match_indices("://").filter_map(|(colon, _)| scheme_start(text, colon));
+    starts.flat_map(|at| {
+        let rest = text.get(at..).unwrap_or_default();
+        candidates(rest.split(is_end).next().unwrap_or_default()).filter_map(normalized_url)
+    })
+}
+
+/// Returns the start of the scheme, in any case, that ends at this colon.
+fn scheme_start(text: &str, colon: usize) -> Option<usize> {
+    let before = text.get(..colon).unwrap_or_default();
+    SCHEMES.iter().find_map(|scheme| {
+        let start = colon.checked_sub(scheme.len())?;
+        before.get(start..)?.eq_ignore_ascii_case(scheme).then_some(start)
+    })
+}
+
+/// Returns the words of a text that could be URLs without a scheme.
+pub(super) fn bare_addresses(text: &str) -> impl Iterator<Item = Url> {
+    let words = text.split(is_end).filter(|word| word.contains('.') && !word.contains("://"));
+    words.flat_map(|word| {
+        let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+        candidates(word).filter_map(|end| normalized_url(&format!("https://{end}")))
+    })
+}
+
+fn is_end(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || matches!(c, '"' | '<' | '>')
+}
+
+/// Returns the prefixes of a text at which a URL may end, beginning with the whole text.
+fn candidates(whole: &str) -> impl Iterator<Item = &str> {
+    let within = whole.split(POSSIBLE_ENDS).next().unwrap_or_default();
+    [whole, within].into_iter().flat_map(|text| {
+        successors(Some(text), |text| text.strip_suffix(TRAILING_PUNCTUATION)).take(MAX_TRAILING)
+    })
+}
+
+/// Parses and normalizes a URL: removes the fragment, which is never sent, and replaces `http` on
+/// the default port with `https`.
+pub(in crate::tools) fn normalized_url(address: &str) -> Option<Url> {
+    let mut url = Url::parse(address).ok()?;
+    url.set_fragment(None);
+    if url.scheme() == "http" && url.port().is_none() {
+        url.set_scheme("https").ok()?;
+    }
+    Some(url)
+}
