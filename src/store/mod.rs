@@ -17,6 +17,7 @@ pub mod courses;
 pub mod decisions;
 mod deleted_usage;
 pub mod deliveries;
+mod error;
 pub mod events;
 pub mod explain;
 pub mod folders;
@@ -65,94 +66,8 @@ use sqlx::PgPool;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
-/// A statement that failed, or a row that cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The database is unavailable or refused the statement.
-    #[error(transparent)]
-    Database(#[from] sqlx::Error),
-    /// The database did not answer in time.
-    #[error("the database did not answer in time")]
-    NoAnswer,
-    /// A column has a value that this version cannot read.
-    #[error("{table}.{column} is unreadable: {cause}")]
-    Unreadable {
-        /// The table.
-        table: &'static str,
-        /// The column.
-        column: &'static str,
-        /// The reason.
-        cause: String,
-    },
-}
-
-impl StoreError {
-    /// Returns true if the database is unavailable, whatever the statement.
-    fn is_unavailable(&self) -> bool {
-        use sqlx::Error;
-        match self {
-            Self::Database(Error::Database(error)) => {
-                let code = error.code().unwrap_or_default();
-                UNAVAILABLE.iter().any(|class| code.starts_with(class))
-            }
-            Self::Database(error) => matches!(
-                error,
-                Error::Io(_)
-                    | Error::Tls(_)
-                    | Error::PoolTimedOut
-                    | Error::PoolClosed
-                    | Error::WorkerCrashed
-            ),
-            Self::NoAnswer => true,
-            Self::Unreadable { .. } => false,
-        }
-    }
-
-    /// Returns true if the same statement may succeed a little later.
-    pub fn may_pass(&self) -> bool {
-        let is_passing = |code: &str| PASSING.iter().any(|class| code.starts_with(class));
-        match self {
-            Self::Database(sqlx::Error::Database(error))
-                if is_passing(&error.code().unwrap_or_default()) =>
-            {
-                true
-            }
-            Self::Database(_) | Self::NoAnswer | Self::Unreadable { .. } => self.is_unavailable(),
-        }
-    }
-
-    /// Returns true if the same statement would fail at every retry.
-    pub fn is_permanent(&self) -> bool {
-        match self {
-            Self::Database(sqlx::Error::Database(error)) => {
-                let code = error.code().unwrap_or_default();
-                REFUSED.iter().any(|class| code.starts_with(class))
-            }
-            Self::Database(_) | Self::NoAnswer => false,
-            Self::Unreadable { .. } => true,
-        }
-    }
-}
-
-/// Classes of SQLSTATE codes: invalid values, violated constraints, and exceeded limits such as a key
-/// that is too long for its index.
-const REFUSED: [&str; 3] = ["22", "23", "54"];
-
-/// Classes of SQLSTATE codes: deadlocks and serialization failures, lock timeouts and statement
-/// timeouts.
-const PASSING: [&str; 3] = ["40", "55P03", "57014"];
-
-/// Classes of SQLSTATE codes: connections, resources, operator intervention, a server that has become
-/// read-only, and a session that was terminated because its transaction was idle.
-const UNAVAILABLE: [&str; 5] = ["08", "53", "57P", "25006", "25P03"];
-
-/// Returns the constructor of [`StoreError::Unreadable`] for a column.
-pub(crate) fn unreadable<E: std::fmt::Display>(
-    table: &'static str,
-    column: &'static str,
-) -> impl FnOnce(E) -> StoreError {
-    move |cause| StoreError::Unreadable { table, column, cause: cause.to_string() }
-}
+pub(crate) use error::unreadable;
+pub use error::{ErrorClass, StoreError};
 
 /// The schema of this version.
 pub static MIGRATIONS: Migrator = sqlx::migrate!();

@@ -90,7 +90,7 @@ impl ApiError {
         }
         tracing::error!(code, error = %self, "request failed");
         match code {
-            "database_unavailable" => "the database is unreachable; try again".to_owned(),
+            "database_unavailable" => "the database is unavailable; try again".to_owned(),
             _ => "internal error; the log of the service has the cause".to_owned(),
         }
     }

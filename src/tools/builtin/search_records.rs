@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::domain::tool::{ToolClass, ToolTiming};
+use crate::store::ErrorClass;
 use crate::store::records::{BadTable, FoundRecords, Table, describe, search};
 use crate::tools::error::ToolError;
 use crate::tools::output::Output;
@@ -22,8 +23,6 @@ const SEARCHES: usize = 4;
 const MAX_BYTES: usize = 64 * 1024;
 /// The maximum number of words in a query. Each word adds a condition on every row.
 const MAX_WORDS: usize = 16;
-/// The SQLSTATE of a statement that exceeded its timeout.
-const QUERY_CANCELED: &str = "57014";
 
 /// A table to search, with its database.
 #[derive(Debug)]
@@ -131,15 +130,13 @@ impl TypedTool for SearchRecords {
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err takes")]
 fn failed(error: BadTable) -> ToolError {
     tracing::warn!(%error, "record search failed");
+    let class =
+        if let BadTable::Database(error) = &error { Some(ErrorClass::of(error)) } else { None };
     match &error {
-        BadTable::Database(sqlx::Error::Database(cause))
-            if cause.code().as_deref() == Some(QUERY_CANCELED) =>
-        {
-            ToolError::Timeout(
-                "the search took too long; use words that fewer records contain".to_owned(),
-            )
-        }
-        BadTable::Database(sqlx::Error::Io(_) | sqlx::Error::Tls(_)) => {
+        BadTable::Database(_) if class == Some(ErrorClass::StatementTimeout) => ToolError::Timeout(
+            "the search took too long; use words that fewer records contain".to_owned(),
+        ),
+        BadTable::Database(_) if class.is_some_and(ErrorClass::may_pass) => {
             ToolError::Network("fetch failed: the records cannot be reached".to_owned())
         }
         BadTable::Database(_)

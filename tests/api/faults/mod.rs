@@ -3,6 +3,7 @@
 mod client_disconnects;
 mod crash_loop;
 mod database;
+mod database_errors;
 mod draining;
 mod forged_notifications;
 mod processes;

@@ -45,7 +45,7 @@ pub(crate) use problem::problem;
 pub(crate) use program::{
     PROGRAM, Program, binary, binary_at, binary_logging_to, binary_of_few_files, data_dir, outcome,
 };
-pub(crate) use proxy::Proxy;
+pub(crate) use proxy::{Closing, Proxy};
 pub(crate) use raw::{RawStream, exchange};
 pub(crate) use refusal::{Refusal, assert_refused, invalid, raw, refusal};
 pub(crate) use remaining_rows::tables_with;
