@@ -73,8 +73,14 @@ pub struct Application {
 impl Application {
     /// Starts the dependencies of the process, migrates the schema, and binds the addresses.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
+        Self::build_until(config, &CancellationToken::new()).await
+    }
+
+    /// As [`Application::build`], but fails when `shutdown` is cancelled during a migration, which may
+    /// take long or wait for another process.
+    pub async fn build_until(config: Config, shutdown: &CancellationToken) -> anyhow::Result<Self> {
         let sandbox = open_tools(&config).await?;
-        let (pools, private_postgres) = open_pools(config.database, &config.listen).await?;
+        let (pools, private_postgres) = open_pools(&config, shutdown).await?;
         let (tools, tool_servers) = open_registry(config.tools, config.tool_servers).await?;
         let (permissions, bus) = (Arc::new(config.permissions), Arc::new(Bus::default()));
         let draining = CancellationToken::new();

@@ -19,7 +19,8 @@ use twostep::domain::course::{Course, Lesson};
 use twostep::domain::ids::{SessionId, TenantId};
 use twostep::store::connections::Connections;
 use twostep::store::courses::replace;
-use twostep::store::{PoolRole, migrate, pool};
+use twostep::store::schema::{MIGRATIONS, Waits, apply_missing};
+use twostep::store::{PoolRole, pool};
 use twostep::tools::workspace::Workspace;
 use twostep::tools::{Caller, Registry, ToolContext, builtin};
 
@@ -54,7 +55,7 @@ async fn measure(data_dir: PathBuf) -> anyhow::Result<()> {
     })
     .await?;
     let login = pool(&server.connect_options(), PoolRole::Login);
-    migrate(&login).await?;
+    apply_missing(&login, &MIGRATIONS, Waits::default()).await?;
     let mut language = Language::default();
     fill(&login, &mut language).await?;
     let session = SessionId::new();

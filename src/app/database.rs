@@ -1,14 +1,15 @@
 //! Connections to the database, its schema, and the check for keys before the service starts.
 
 use anyhow::{Context as _, bail};
-use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, PgPool};
+use sqlx::{ConnectOptions as _, PgConnection, PgPool};
+use tokio_util::sync::CancellationToken;
 
-use crate::config::{Database, Listen};
+use crate::config::{Config, Database, Listen};
 use crate::store::api_keys::has_valid_key;
 use crate::store::connections::{Connections, TenantConnections};
-use crate::store::{self, PoolRole, grants, roles};
+use crate::store::schema::{MIGRATIONS, MigrationError, SchemaVersion, Waits, apply_missing};
+use crate::store::{ErrorClass, PoolRole, grants, pool, roles};
 use private_postgres::PrivatePostgres;
 
 /// The connection pools, one per purpose.
@@ -23,13 +24,13 @@ pub(super) struct Pools {
 
 impl Pools {
     pub(super) fn of(options: &PgConnectOptions) -> Self {
-        let pool = |role| store::pool(options, role);
+        let of = |role| pool(options, role);
         Self {
-            api: pool(PoolRole::Api).into(),
-            admission: pool(PoolRole::Admission).into(),
-            worker: pool(PoolRole::Worker).into(),
-            heartbeat: pool(PoolRole::Heartbeat).into(),
-            bus: pool(PoolRole::Bus),
+            api: of(PoolRole::Api).into(),
+            admission: of(PoolRole::Admission).into(),
+            worker: of(PoolRole::Worker).into(),
+            heartbeat: of(PoolRole::Heartbeat).into(),
+            bus: of(PoolRole::Bus),
         }
     }
 
@@ -45,12 +46,19 @@ impl Pools {
 /// Opens the pools of a database with a current schema, and starts the private server if one is
 /// configured. Fails if no caller could be accepted.
 pub(super) async fn open_pools(
-    database: Database,
-    listen: &Listen,
+    config: &Config,
+    shutdown: &CancellationToken,
 ) -> anyhow::Result<(Pools, Option<PrivatePostgres>)> {
-    let (options, private_postgres) = open_database(database).await?;
-    let pools = Pools::of(&bring_up_to_date(options).await?);
-    check_keys(listen, &pools.admission).await?;
+    let (options, private_postgres) = open_database(config.database.clone()).await?;
+    let Some(options) = shutdown.run_until_cancelled(bring_up_to_date(options)).await else {
+        if let Some(private_postgres) = private_postgres {
+            private_postgres.stop().await?;
+        }
+        bail!("stopped before the database schema was up to date");
+    };
+    let options = options?;
+    let pools = Pools::of(&options);
+    check_keys(&config.listen, &pools.admission).await?;
     Ok((pools, private_postgres))
 }
 
@@ -70,7 +78,7 @@ pub async fn open_database(
 /// Migrates the schema to this version, and checks the roles and grants of the service. Returns the
 /// options for connections, with a `search_path` that holds for every role.
 pub async fn bring_up_to_date(options: PgConnectOptions) -> anyhow::Result<PgConnectOptions> {
-    let pool = migrate(&options).await?;
+    let (pool, _) = migrate(&options).await?;
     let mut conn = pool.acquire().await?;
     roles::check(&mut conn).await?;
     if let Some(missing) = grants::find_missing(&mut conn).await? {
@@ -82,11 +90,13 @@ pub async fn bring_up_to_date(options: PgConnectOptions) -> anyhow::Result<PgCon
     Ok(options.options([("search_path", schema)]))
 }
 
-/// Migrates the schema to this version, grants the missing privileges, and returns the statements
-/// that granted them. Only `twostep migrate` does this: the service does not restore privileges
-/// that an administrator has revoked.
-pub async fn bring_up_to_date_and_grant(options: PgConnectOptions) -> anyhow::Result<Vec<String>> {
-    let pool = migrate(&options).await?;
+/// Migrates the schema to this version, grants the missing privileges, and returns the version and the
+/// statements that granted them. Only `twostep migrate` does this: the service does not restore
+/// privileges that an administrator has revoked.
+pub async fn bring_up_to_date_and_grant(
+    options: PgConnectOptions,
+) -> anyhow::Result<(SchemaVersion, Vec<String>)> {
+    let (pool, version) = migrate(&options).await?;
     let mut conn = pool.acquire().await?;
     roles::check(&mut conn).await?;
     let missing = grants::find_missing(&mut conn).await?;
@@ -97,24 +107,35 @@ pub async fn bring_up_to_date_and_grant(options: PgConnectOptions) -> anyhow::Re
     }
     drop(conn);
     pool.close().await;
-    Ok(missing.map(|missing| missing.statements).unwrap_or_default())
+    Ok((version, missing.map(|missing| missing.statements).unwrap_or_default()))
 }
 
-async fn migrate(options: &PgConnectOptions) -> anyhow::Result<PgPool> {
-    let pool = store::pool(options, PoolRole::Login);
-    match store::migrate(&pool).await {
-        Ok(()) => {}
-        // The chain of causes repeats this message.
-        Err(MigrateError::ExecuteMigration(sqlx::Error::Database(error), version)) => {
-            bail!("the migration {version} of the database schema failed: {}", error.message());
-        }
-        Err(error) => {
+/// Migrates the schema, and returns the pool of the login user.
+async fn migrate(options: &PgConnectOptions) -> anyhow::Result<(PgPool, SchemaVersion)> {
+    let pool = pool(options, PoolRole::Login);
+    match apply_missing(&pool, &MIGRATIONS, Waits::default()).await {
+        Ok(version) => Ok((pool, version)),
+        Err(MigrationError::Database(error)) if ErrorClass::of(&error).may_pass() => {
             // The timeout of a pool hides the cause; a single connection reports it.
-            options.connect().await.context("the database cannot be reached")?;
-            return Err(error).context("the database schema cannot be migrated");
+            connect(options).await?;
+            Err(MigrationError::Database(error).into())
         }
+        Err(error) => Err(error.into()),
     }
-    Ok(pool)
+}
+
+/// Opens a single connection. The error has the reason and the remedy.
+async fn connect(options: &PgConnectOptions) -> anyhow::Result<PgConnection> {
+    options.connect().await.map_err(|error| {
+        let context = match ErrorClass::of(&error) {
+            ErrorClass::TooManyConnections => {
+                "the database has no free connection: raise max_connections of the server, or lower \
+                 --database-connections of the processes that use it"
+            }
+            _ => "the database cannot be reached",
+        };
+        anyhow::Error::from(error).context(context)
+    })
 }
 
 /// Checks that a service that requires keys has at least one valid key. Without a key it starts

@@ -24,7 +24,7 @@ impl Command {
         let summary = summarize(&config);
         // Before anything is started, so that a signal always shuts down gracefully.
         let shutdown = shutdown_signal()?;
-        let app = Application::build(config).await?;
+        let app = Application::build_until(config, &shutdown).await?;
         print_greeting(&app, &summary);
         app.run_until_stopped(shutdown).await
     }

@@ -12,7 +12,8 @@ use crate::config::{Database, DatabaseArgs};
 use crate::domain::ids::SessionId;
 use crate::domain::verification::{Checked, Verification};
 use crate::store::roles::serve_all;
-use crate::store::verify::{check_schema, list_sessions, session};
+use crate::store::schema::check_schema;
+use crate::store::verify::{list_sessions, session};
 use private_postgres::Existing;
 
 /// Number of session ids that are read at once.

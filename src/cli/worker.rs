@@ -20,7 +20,7 @@ impl Command {
         let Summary { database, model, workspace, .. } = summarize(&config);
         // Before anything is started, so that a signal always shuts down gracefully.
         let shutdown = shutdown_signal()?;
-        let app = Application::build(config).await?;
+        let app = Application::build_until(config, &shutdown).await?;
         output::print_line(&format!("twostep {} executes runs", env!("CARGO_PKG_VERSION")));
         if let Some(address) = app.address() {
             output::print_line(&format!("  health     http://{}/readyz", reachable(address)));

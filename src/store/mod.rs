@@ -28,7 +28,6 @@ pub mod grants;
 pub(crate) mod injected_bugs;
 pub mod media;
 pub mod messages;
-pub mod migrating;
 pub mod quotas;
 pub mod read_state;
 pub mod records;
@@ -37,6 +36,7 @@ pub mod retry;
 pub mod roles;
 mod run_log;
 pub mod runs;
+pub mod schema;
 pub mod sent_changes;
 pub mod session_changes;
 pub mod session_deletion;
@@ -62,20 +62,12 @@ pub(crate) mod testing;
 
 use std::time::Duration;
 
-use sqlx::PgPool;
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::{ConnectOptions as _, PgPool};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 pub(crate) use error::unreadable;
 pub use error::{ErrorClass, StoreError};
-
-/// The schema of this version.
-pub static MIGRATIONS: Migrator = sqlx::migrate!();
-
-/// Migrates the schema to this version. Several processes may call it at once.
-pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
-    MIGRATIONS.run(pool).await
-}
+pub use schema::MIGRATIONS;
 
 /// The use of a pool. Each use has a pool of its own, so that none can starve another.
 #[derive(Debug, Clone, Copy)]
@@ -140,7 +132,8 @@ pub fn pool(options: &PgConnectOptions, role: PoolRole) -> PgPool {
     ]);
     let options = match role.database_role() {
         Some(name) => options.options([("role", name)]),
-        None => options,
+        // A migration may be slow, and its whole text would be logged.
+        None => options.disable_statement_logging(),
     };
     PgPoolOptions::new()
         .max_connections(role.size())

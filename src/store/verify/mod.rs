@@ -11,7 +11,6 @@ mod read;
 mod report;
 mod requests;
 mod runs;
-mod schema;
 
 use sqlx::{Connection as _, PgConnection};
 
@@ -20,7 +19,6 @@ use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::verification::{Checked, Invariant, Location, Verification};
 use facts::Facts;
 use report::Report;
-pub use schema::{SchemaMismatch, check_schema};
 
 /// Verifies a session in its current state. Returns `None` if it does not exist, or does not belong
 /// to the named tenant. The connection must not be in a transaction: all rows are read in one

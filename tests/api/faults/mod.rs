@@ -6,6 +6,7 @@ mod database;
 mod database_errors;
 mod draining;
 mod forged_notifications;
+mod migrations;
 mod processes;
 mod shutdown;
 mod signals;

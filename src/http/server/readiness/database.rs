@@ -11,7 +11,7 @@ use super::check::{Check, CheckStatus};
 use crate::store::StoreError;
 use crate::store::connections::Connections;
 use crate::store::grants::Ungranted;
-use crate::store::verify::{SchemaMismatch, check_schema};
+use crate::store::schema::{SchemaMismatch, SchemaVersion, check_schema};
 
 /// The lifetime of a cached result, which bounds the load of frequent probes.
 const CACHE_LIFETIME: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ impl DatabaseProbe {
     }
 }
 
-async fn query_schema(pool: &Connections) -> Result<(), SchemaMismatch> {
+async fn query_schema(pool: &Connections) -> Result<SchemaVersion, SchemaMismatch> {
     pool.with(async |conn| match check_schema(conn).await {
         Err(error @ SchemaMismatch::Store(_)) => Err(error),
         found => Ok(found),
@@ -54,15 +54,22 @@ async fn query_schema(pool: &Connections) -> Result<(), SchemaMismatch> {
 }
 
 impl DatabaseChecks {
-    fn of(found: Result<(), SchemaMismatch>) -> Self {
+    fn of(found: Result<SchemaVersion, SchemaMismatch>) -> Self {
         let reachable = || Check::new(CheckStatus::Ok, "reachable");
         let (database, status, detail) = match found {
-            Ok(()) => (reachable(), CheckStatus::Ok, "matches this version".into()),
-            Err(SchemaMismatch::Version { found, expected, .. }) if found > expected => {
-                let detail = format!("at {found}, newer than {expected} of this version");
+            Ok(SchemaVersion { found, known }) if found > known => {
+                let detail = format!("at {found}, newer than {known} of this version");
                 (reachable(), CheckStatus::Warning, detail.into())
             }
-            Err(SchemaMismatch::Version { found, expected, .. }) => {
+            Ok(_) => (reachable(), CheckStatus::Ok, "matches this version".into()),
+            Err(SchemaMismatch::Newer { found, required, known }) => {
+                let detail = format!(
+                    "at {found}, requires a program that knows migration {required}, this version \
+                     knows {known}: start the version that migrated it"
+                );
+                (reachable(), CheckStatus::Failed, detail.into())
+            }
+            Err(SchemaMismatch::Older { found, expected }) => {
                 let detail =
                     format!("at {found}, this version needs {expected}: run `twostep migrate`");
                 (reachable(), CheckStatus::Failed, detail.into())

@@ -5,7 +5,7 @@ use sqlx::{Executor as _, PgPool};
 use crate::support::database;
 
 /// Tables whose rows belong to no tenant.
-const WITHOUT_TENANT: &[&str] = &["_sqlx_migrations"];
+const WITHOUT_TENANT: &[&str] = &["_sqlx_migrations", "schema_compatibility", "write_probe"];
 
 /// The tables without the policies that separate tenants.
 pub(super) async fn unprotected_tables(pool: &PgPool) -> Vec<String> {

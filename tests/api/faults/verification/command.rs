@@ -63,10 +63,12 @@ async fn the_command_says_why_it_cannot_check() {
             ),
         ),
         (
-            "INSERT INTO _sqlx_migrations SELECT 9999, 'later', now(), true, '', 0",
+            "INSERT INTO _sqlx_migrations SELECT 9999, 'later', now(), true, '', 0;
+             UPDATE schema_compatibility SET oldest_program = 9999",
             format!(
-                "the database schema has version 9999, this program needs {newest}; use the \
-                 program version that created it"
+                "the database schema has version 9999 and requires a program that knows migration \
+                 9999, this program knows migrations up to {newest}; start the program version that \
+                 migrated it, or restore a backup from before the migration"
             ),
         ),
         (
@@ -74,7 +76,7 @@ async fn the_command_says_why_it_cannot_check() {
             "the database has no schema; `twostep migrate` creates it".to_owned(),
         ),
     ] {
-        sqlx::query(statement).execute(&pool).await.unwrap();
+        sqlx::raw_sql(statement).execute(&pool).await.unwrap();
         let refused = command(&["--database-url", &url]).await;
         assert_eq!(refused, (Some(2), String::new(), format!("twostep: {expected}\n")));
     }
