@@ -8,6 +8,7 @@ mod registry;
 mod request_body;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::bus::{Bus, link};
 use crate::config::{Config, Listen};
 use crate::domain::model::Models;
-use crate::http::{DatabaseProbe, Health};
+use crate::http::{DatabaseProbe, FolderProbe, Health};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::catalog::refresh_periodically;
@@ -118,7 +119,8 @@ impl Application {
             serves_metrics: config.metrics.is_none(),
             sandbox,
             worker: worker.as_ref().map(|worker| worker.lease()),
-            database: DatabaseProbe::default(),
+            workspaces: workspaces_probe(&config.workspaces, &config.listen, worker.is_some()),
+            database: DatabaseProbe::new(pools.probed(&config.listen, worker.is_some())),
             tool_servers: Arc::clone(&tool_servers),
         };
         let metrics_listener = Listening::for_metrics(config.metrics, &health).await?;
@@ -173,6 +175,7 @@ impl Application {
         if let Some((model, models)) = self.catalog {
             tasks.spawn(refresh_periodically(model, models, self.draining.clone()));
         }
+        tasks.spawn(unlink.clone().run_until_cancelled_owned(self.pools.close_idle_periodically()));
         let flush = CancellationToken::new();
         let traces = self.traces.map(|export| tasks.spawn(export.run(flush.clone())));
         let worker = self.worker.map(|worker| tasks.spawn(worker.run(self.draining.clone())));
@@ -244,6 +247,19 @@ fn webhook_sender(
 ) -> anyhow::Result<Sender> {
     let outbound = Outbound::new(hosts, webhooks::TIMEOUT)?;
     Ok(Sender { pool: pools.worker.clone(), outbound, metrics: Arc::clone(metrics) })
+}
+
+/// The readiness check of the folder in which new sessions work, if the process executes runs.
+fn workspaces_probe(own: &Path, listen: &Listen, works: bool) -> Option<FolderProbe> {
+    let shared = match listen {
+        Listen::Api(serve) => serve.service.defaults.workspace.as_ref(),
+        Listen::Health(_) | Listen::Nowhere => None,
+    };
+    works.then(|| match shared {
+        // A folder that the operator chose may be read-only on purpose.
+        Some(folder) => FolderProbe::new(folder.into(), false),
+        None => FolderProbe::new(own.to_owned(), true),
+    })
 }
 
 /// Waits for a task, if there is one, and aborts it after the time limit.

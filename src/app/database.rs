@@ -1,16 +1,26 @@
 //! Connections to the database, its schema, and the check for keys before the service starts.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, bail};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection, PgPool};
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Database, Listen};
+use crate::http::ProbedPools;
 use crate::store::api_keys::has_valid_key;
 use crate::store::connections::{Connections, TenantConnections};
 use crate::store::schema::{MIGRATIONS, MigrationError, SchemaVersion, Waits, apply_missing};
-use crate::store::{ErrorClass, PoolRole, grants, pool, roles};
+use crate::store::{
+    ConnectionLimits, ErrorClass, PoolRole, PoolSizes, ProcessParts, connection_limits, grants,
+    pool, roles, sized_pool,
+};
 use private_postgres::PrivatePostgres;
+
+/// Interval between two checks for connections that have been idle for long.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The connection pools, one per purpose.
 #[derive(Debug)]
@@ -23,14 +33,39 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    pub(super) fn of(options: &PgConnectOptions) -> Self {
-        let of = |role| pool(options, role);
+    fn of(options: &PgConnectOptions, sizes: PoolSizes) -> Self {
+        let pool = |role| sized_pool(options, role, sizes);
         Self {
-            api: of(PoolRole::Api).into(),
-            admission: of(PoolRole::Admission).into(),
-            worker: of(PoolRole::Worker).into(),
-            heartbeat: of(PoolRole::Heartbeat).into(),
-            bus: of(PoolRole::Bus),
+            api: pool(PoolRole::Api).into(),
+            admission: pool(PoolRole::Admission).into(),
+            worker: pool(PoolRole::Worker).into(),
+            heartbeat: pool(PoolRole::Heartbeat).into(),
+            bus: pool(PoolRole::Bus),
+        }
+    }
+
+    /// The pools without which a process is not ready.
+    pub(super) fn probed(&self, listen: &Listen, works: bool) -> ProbedPools {
+        ProbedPools {
+            admission: self.admission.clone(),
+            api: matches!(listen, Listen::Api(_)).then(|| self.api.clone()),
+            worker: works.then(|| self.worker.clone()),
+        }
+    }
+
+    /// Closes connections that have been idle for long, without end: other processes of the database
+    /// may need them.
+    pub(super) fn close_idle_periodically(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (api, admission) = (self.api.clone(), self.admission.clone());
+        let (worker, heartbeat) = (self.worker.clone(), self.heartbeat.clone());
+        async move {
+            let mut ticks = interval(IDLE_CHECK_INTERVAL);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                api.close_idle();
+                [&admission, &worker, &heartbeat].into_iter().for_each(Connections::close_idle);
+            }
         }
     }
 
@@ -57,9 +92,56 @@ pub(super) async fn open_pools(
         bail!("stopped before the database schema was up to date");
     };
     let options = options?;
-    let pools = Pools::of(&options);
+    let serves = matches!(config.listen, Listen::Api(_));
+    let parts = ProcessParts { serves, works: config.work.is_some() };
+    let limits = connection_limits(&mut connect(&options).await?).await?;
+    let total = number_of_connections(parts, limits, config.database_connections)?;
+    let pools = Pools::of(&options, PoolSizes::divide(total, parts));
     check_keys(&config.listen, &pools.admission).await?;
     Ok((pools, private_postgres))
+}
+
+/// The number of connections of this process: what the operator allows, or what it can use, but at most
+/// half of the connections that the server grants, so that there are some for a second process and for
+/// commands.
+fn number_of_connections(
+    parts: ProcessParts,
+    limits: ConnectionLimits,
+    allowed: Option<u32>,
+) -> anyhow::Result<u32> {
+    let (minimum, maximum) = (parts.minimum(), parts.maximum());
+    let ConnectionLimits { usable, open } = limits;
+    if usable < minimum {
+        bail!(
+            "the database server grants {usable} connections, and this process needs at least \
+             {minimum}: raise max_connections of the server, or the CONNECTION LIMIT of the database \
+             or the user"
+        );
+    }
+    let Some(allowed) = allowed else {
+        let total = maximum.min((usable / 2).max(minimum));
+        if total < maximum {
+            tracing::warn!(
+                connections = total,
+                usable,
+                open,
+                "few database connections: this process would use {maximum}; raise \
+                 max_connections of the server, or set --database-connections"
+            );
+        }
+        return Ok(total);
+    };
+    if allowed < minimum {
+        bail!("--database-connections is {allowed}, and this process needs at least {minimum}");
+    }
+    if allowed > usable {
+        bail!(
+            "--database-connections is {allowed}, and the database server grants {usable}: lower the \
+             option, or raise max_connections of the server, or the CONNECTION LIMIT of the database \
+             or the user"
+        );
+    }
+    Ok(allowed)
 }
 
 /// Returns the options for connections, and starts the private server if one is configured.

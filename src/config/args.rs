@@ -84,6 +84,16 @@ pub struct DatabaseArgs {
     pub pg_bin_dir: Option<PathBuf>,
 }
 
+/// The use of the database by a process.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ConnectionArgs {
+    /// Maximum number of connections to the database that this process opens [default: 28 for `serve`,
+    /// 18 with `--no-worker`, 20 for `worker`; at most half of those that the server grants]
+    #[arg(long, env = "TWOSTEP_DATABASE_CONNECTIONS", value_name = "NUMBER",
+          value_parser = clap::value_parser!(u32).range(4..=1000))]
+    pub database_connections: Option<u32>,
+}
+
 /// Options of `twostep serve`.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
@@ -125,6 +135,9 @@ pub struct ServeArgs {
     /// The location of the database.
     #[command(flatten)]
     pub database: DatabaseArgs,
+    /// The use of the database.
+    #[command(flatten)]
+    pub connections: ConnectionArgs,
     /// Defaults for sessions.
     #[command(flatten)]
     pub session: SessionArgs,
@@ -145,6 +158,9 @@ pub struct WorkerArgs {
     /// The location of the database.
     #[command(flatten)]
     pub database: DatabaseArgs,
+    /// The use of the database.
+    #[command(flatten)]
+    pub connections: ConnectionArgs,
     /// Execution of runs.
     #[command(flatten)]
     pub work: WorkArgs,

@@ -22,7 +22,8 @@ mod traces;
 mod web;
 
 pub use args::{
-    Auth, DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs, WorkerArgs,
+    Auth, ConnectionArgs, DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs,
+    WorkerArgs,
 };
 pub use edge::EdgeArgs;
 pub use effective_options::{EffectiveOption, EffectiveOptions, Origin, unknown_variables};

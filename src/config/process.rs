@@ -58,7 +58,8 @@ impl ServeArgs {
         let forwarding = self.forwarding.into_forwarding();
         let serve = Serve { bind: self.bind, service, http, forwarding, refresh_models };
         let listen = Listen::Api(Box::new(serve));
-        Ok(Config { listen, metrics: self.metrics_addr, work, ..config })
+        let database_connections = self.connections.database_connections;
+        Ok(Config { listen, metrics: self.metrics_addr, database_connections, work, ..config })
     }
 }
 
@@ -74,7 +75,9 @@ impl WorkerArgs {
         }
         // Health checks contain no data that needs a key.
         let listen = self.bind.map_or(Listen::Nowhere, Listen::Health);
-        Ok(Config { listen, metrics: self.metrics_addr, work: Some(work), ..config })
+        let database_connections = self.connections.database_connections;
+        let (metrics, work) = (self.metrics_addr, Some(work));
+        Ok(Config { listen, metrics, database_connections, work, ..config })
     }
 }
 
@@ -110,6 +113,7 @@ impl WorkArgs {
             listen: Listen::Nowhere,
             metrics: None,
             database: database.clone().into_database()?,
+            database_connections: None,
             work: None,
             workspaces,
             state_dir,

@@ -78,6 +78,9 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// The database.
     pub database: Database,
+    /// Maximum number of connections to the database; `None` for as many as the process can use, as far
+    /// as the server has them.
+    pub database_connections: Option<u32>,
     /// The settings for executing runs; `None` for a process that only serves the API.
     pub work: Option<Work>,
     /// The parent of the sessions' workspace folders.

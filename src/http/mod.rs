@@ -26,7 +26,7 @@ use openapi::page::SCRIPT_PATH;
 use routes::docs::get_docs_script;
 pub use server::browser_guard::BrowserPolicy;
 pub use server::forwarded::{BadBasePath, BadProxy, BasePath, Forwarding, TrustedProxies};
-pub use server::readiness::{DatabaseProbe, Health};
+pub use server::readiness::{DatabaseProbe, FolderProbe, Health, ProbedPools};
 pub use server::serve::{Site, Timeouts, serve};
 pub use state::{Api, KEEP_ALIVE_INTERVAL, MAX_MESSAGE, Options};
 

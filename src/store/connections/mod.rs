@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection as _, PgConnection, PgPool, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::domain::ids::TenantId;
 
@@ -23,6 +23,16 @@ const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time that a connection may be idle and be used again without a ping. A restart of the server
 /// takes longer.
 const TRUST_DURATION: Duration = Duration::from_secs(1);
+
+/// Time after which an idle connection is closed, so that other processes can use its slot at the
+/// server.
+const IDLE_LIFETIME: Duration = Duration::from_secs(30);
+/// The number of idle connections that stay open, so that a quiet service answers at once.
+const KEPT_IDLE: usize = 1;
+/// Time after which a caller whose new connection is not open yet also takes one that has returned: the
+/// server may have no free slot.
+const OPENING_IS_SLOW: Duration = Duration::from_millis(100);
+const RETURNED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A pool and its idle connections.
 #[derive(Debug, Clone)]
@@ -101,6 +111,16 @@ impl TenantConnections {
         self.0.checkout(Some(tenant)).await
     }
 
+    /// Checks that a connection can be had.
+    pub async fn check(&self) -> Result<(), sqlx::Error> {
+        self.0.check().await
+    }
+
+    /// Closes connections that have been idle for long.
+    pub fn close_idle(&self) {
+        self.0.close_idle();
+    }
+
     /// Closes all connections, and waits for those in use.
     pub async fn close(&self) {
         self.0.close().await;
@@ -156,10 +176,9 @@ impl Connections {
             .map_err(|_| sqlx::Error::PoolClosed)?;
         let breaks = self.breaks.load(Ordering::Relaxed);
         let idle = self.take_working(tenant, breaks).await;
-        let is_new = idle.is_none();
-        let conn = match idle {
-            Some(conn) => conn,
-            None => self.pool.acquire().await?,
+        let (conn, is_new) = match idle {
+            Some(conn) => (conn, false),
+            None => self.open(tenant, breaks).await?,
         };
         let home = self.clone();
         let mut acquired =
@@ -168,6 +187,52 @@ impl Connections {
             set_tenant(&mut acquired, tenant).await?;
         }
         Ok(acquired)
+    }
+
+    /// Opens a connection. If that takes long, uses one that another caller returns meanwhile. Returns
+    /// true if the connection is new.
+    async fn open(
+        &self,
+        tenant: Option<TenantId>,
+        breaks: u64,
+    ) -> Result<(PoolConnection<Postgres>, bool), sqlx::Error> {
+        let returned = async {
+            sleep(OPENING_IS_SLOW).await;
+            loop {
+                if let Some(conn) = self.take_working(tenant, breaks).await {
+                    return conn;
+                }
+                sleep(RETURNED_INTERVAL).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            opened = self.pool.acquire() => Ok((opened?, true)),
+            conn = returned => Ok((conn, false)),
+        }
+    }
+
+    /// Checks that a connection can be had.
+    pub async fn check(&self) -> Result<(), sqlx::Error> {
+        self.acquire().await?.give_back();
+        Ok(())
+    }
+
+    /// Closes connections that have been idle for long.
+    pub fn close_idle(&self) {
+        self.close_idle_since(IDLE_LIFETIME);
+    }
+
+    fn close_idle_since(&self, lifetime: Duration) {
+        let mut idle = self.idle();
+        // The connections are in the order of their return.
+        let expired = idle.iter().take_while(|idle| idle.since.elapsed() >= lifetime).count();
+        let expired = expired.min(idle.len().saturating_sub(KEPT_IDLE));
+        let expired: Vec<Idle> = idle.drain(..expired).collect();
+        drop(idle);
+        for mut idle in expired {
+            idle.conn.close_on_drop();
+        }
     }
 
     /// An idle connection that works. Broken ones that are found on the way are closed.

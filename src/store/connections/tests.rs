@@ -68,6 +68,54 @@ async fn closing_does_not_wait_for_idle_connections() {
     assert!(matches!(connections.acquire().await, Err(sqlx::Error::PoolClosed)));
 }
 
+#[tokio::test]
+async fn connections_that_have_been_idle_for_long_are_closed_except_one() {
+    let database = database().await;
+    let connections = Connections::from(database.pool(3));
+    let mut in_use = Vec::new();
+    for _ in 0..3 {
+        in_use.push(connections.acquire().await.unwrap());
+    }
+    let mut observer = in_use.pop().unwrap();
+    in_use.into_iter().for_each(PooledConnection::give_back);
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()";
+    connections.close_idle_since(Duration::from_mins(1));
+    assert_eq!(sqlx::query_scalar::<_, i64>(open).fetch_one(&mut *observer).await.unwrap(), 3);
+    connections.close_idle_since(Duration::ZERO);
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while sqlx::query_scalar::<_, i64>(open).fetch_one(&mut *observer).await.unwrap() != 2 {
+        assert!(Instant::now() < deadline, "the connection is not closed");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_caller_takes_a_returned_connection_while_the_server_grants_no_other() {
+    let database = database().await;
+    let name = database.options().get_database().unwrap().to_owned();
+    let admin = database.pool(1);
+    let user = format!("user of {name}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
+        "CREATE ROLE {user:?} LOGIN NOSUPERUSER CONNECTION LIMIT 1; \
+         GRANT CONNECT ON DATABASE {name} TO {user:?}"
+    )))
+    .execute(&admin)
+    .await
+    .unwrap();
+    let options = sqlx::postgres::PgPoolOptions::new().max_connections(2);
+    let options = options.acquire_timeout(Duration::from_mins(1));
+    let connections =
+        Connections::from(options.connect_lazy_with(database.options().username(&user)));
+    let mut first = connections.acquire().await.unwrap();
+    let only = backend(&mut first).await;
+    let waiting = TaskTracker::new().spawn({
+        let connections = connections.clone();
+        async move { backend(&mut connections.acquire().await.unwrap()).await }
+    });
+    first.give_back();
+    assert_eq!(waiting.await.unwrap(), only);
+}
+
 /// Connections with the role that sees one tenant, at most `size`.
 fn tenant_connections(database: &TestDatabase, size: u32) -> TenantConnections {
     let api = pool(&database.options(), PoolRole::Api);

@@ -69,6 +69,8 @@ pub(crate) struct Setup {
     pub(crate) drain_for: Duration,
     /// Connection options that replace the direct ones, for a test with a proxy.
     pub(crate) database: Option<PgConnectOptions>,
+    /// The maximum number of connections to the database.
+    pub(crate) database_connections: Option<u32>,
     pub(crate) needs_keys: bool,
     /// The identity provider whose tokens are accepted.
     pub(crate) tokens: Option<Arc<Issuer>>,
@@ -175,6 +177,7 @@ pub(super) fn config(
         metrics: None,
         listen: if setup.no_api { Listen::Nowhere } else { Listen::Api(Box::new(serve)) },
         database: Database::Server(Box::new(setup.database.unwrap_or_else(|| database.options()))),
+        database_connections: setup.database_connections,
         work: (!setup.no_worker).then_some(work),
         workspaces: folder.join("workspaces"),
         state_dir: state.to_owned(),

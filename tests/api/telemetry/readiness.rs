@@ -36,6 +36,7 @@ fn ready() -> Value {
         "database": check("ok", "reachable"),
         "schema": check("ok", "matches this version"),
         "worker": check("ok", "leases are renewed"),
+        "workspaces": check("ok", "writable"),
         "model": check("ok", "closed"),
     } })
 }
@@ -53,7 +54,7 @@ async fn a_ready_process_lists_its_checks() {
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
     let mut expected = ready();
     let checks = expected["checks"].as_object_mut().unwrap();
-    checks.retain(|name, _| !["worker", "model"].contains(&&**name));
+    checks.retain(|name, _| !["worker", "workspaces", "model"].contains(&&**name));
     assert_eq!(readiness(&app).await, (200, expected));
 }
 
@@ -103,4 +104,91 @@ async fn probes_during_an_outage_of_the_database_are_answered_in_time() {
     proxy.drop_traffic(false);
     becomes(&app, &(200, ready())).await;
     app.stop().await;
+}
+
+/// The readiness of a process with this check of the database.
+fn with_database(detail: &str) -> (u16, Value) {
+    let mut expected = ready();
+    expected["is_ready"] = false.into();
+    expected["checks"]["database"] = check("failed", detail);
+    (503, expected)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_whose_disk_is_full_is_not_ready_although_it_can_be_read() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let pool = app.database.pool(1);
+    // The error that the server reports when it cannot extend a file.
+    pool.execute(
+        "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+             $$BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END$$;
+         CREATE TRIGGER full_disk BEFORE INSERT ON write_probe EXECUTE FUNCTION fail()",
+    )
+    .await
+    .unwrap();
+    becomes(&app, &with_database("cannot be written: the disk is full or fails")).await;
+    let session = app.session().await;
+    assert_eq!(session.ask("Hello").await["status"], "completed");
+    pool.execute("DROP TRIGGER full_disk ON write_probe").await.unwrap();
+    becomes(&app, &(200, ready())).await;
+    // A backup reads the table, and is no reason not to serve.
+    let mut backup = pool.begin().await.unwrap();
+    backup.execute("SELECT FROM write_probe").await.unwrap();
+    let later = Instant::now() + Duration::from_secs(12);
+    while Instant::now() < later {
+        assert_eq!(readiness(&app).await, (200, ready()));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    backup.rollback().await.unwrap();
+    let size = "SELECT pg_relation_size('write_probe')";
+    assert_eq!(sqlx::query_scalar::<_, i64>(size).fetch_one(&pool).await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_database_is_not_ready() {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    let options = app.database.options();
+    let name = options.get_database().unwrap();
+    let set = |is_read_only: bool| {
+        sqlx::AssertSqlSafe(format!(
+            "SET default_transaction_read_only = false;
+             ALTER DATABASE {name} SET default_transaction_read_only = {is_read_only};
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name LIKE 'twostep%'"
+        ))
+    };
+    let pool = app.database.pool(1);
+    pool.execute(set(true)).await.unwrap();
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let expected = with_database("cannot be written: the database is read-only").1;
+    // The leases cannot be renewed either.
+    while readiness(&app).await.1["checks"]["database"] != expected["checks"]["database"] {
+        assert!(Instant::now() < deadline, "the process is ready");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    pool.execute(set(false)).await.unwrap();
+    becomes(&app, &(200, ready())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_cannot_write_workspaces_is_not_ready() {
+    let setup = Setup { own_folders: true, ..Setup::default() };
+    let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
+    // Nobody can create a file there, not even root.
+    let folder = app.folder.path().join("workspaces");
+    std::os::unix::fs::symlink("/proc/self/fdinfo", &folder).unwrap();
+    let deadline = Instant::now() + Duration::from_mins(1);
+    loop {
+        let (status, body) = readiness(&app).await;
+        let check = &body["checks"]["workspaces"];
+        if check["status"] == "failed" {
+            assert!(check["detail"].as_str().unwrap().starts_with("cannot be written: "), "{body}");
+            assert_eq!(status, 503);
+            break;
+        }
+        assert!(Instant::now() < deadline, "{body}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    std::fs::remove_file(folder).unwrap();
+    becomes(&app, &(200, ready())).await;
 }

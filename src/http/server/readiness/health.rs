@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::database::DatabaseProbe;
+use super::folder::FolderProbe;
 use crate::metrics::Metrics;
 use crate::store::connections::Connections;
 use crate::tools::lease::LeaseClock;
@@ -26,7 +27,9 @@ pub struct Health {
     pub sandbox: Option<Level>,
     /// The lease clock of the worker, if the process has one.
     pub worker: Option<LeaseClock>,
-    /// The cached result of the database checks.
+    /// The check of the workspaces, if the process executes runs.
+    pub workspaces: Option<FolderProbe>,
+    /// The checks of the database.
     pub database: DatabaseProbe,
     /// The MCP tool servers.
     pub tool_servers: Arc<ToolServers>,

@@ -2,6 +2,7 @@
 
 mod check;
 mod database;
+mod folder;
 mod health;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,8 @@ use crate::domain::tool_server::ToolServerReport;
 use crate::tools::lease::LeaseClock;
 use check::{Check, CheckStatus};
 use database::DatabaseChecks;
-pub use database::DatabaseProbe;
+pub use database::{DatabaseProbe, ProbedPools};
+pub use folder::FolderProbe;
 pub use health::Health;
 
 /// The readiness checks by name. Checks of parts that the process does not have are absent.
@@ -21,14 +23,18 @@ pub use health::Health;
 pub(in crate::http) struct Checks {
     /// The process accepts requests; it fails when the process is stopping.
     accepting: Check,
-    /// The database is reachable.
+    /// The database is reachable, grants the connections that the process needs, and can be written.
     database: Check,
-    /// The database schema matches this version. A newer schema is a warning, because it also
-    /// serves older versions.
+    /// This version can work with the database schema. A newer schema is a warning if it also serves
+    /// this version.
     schema: Check,
     /// The worker of this process renews its leases.
     #[serde(skip_serializing_if = "Option::is_none")]
     worker: Option<Check>,
+    /// Files can be written to the folder of the workspaces. For a shared workspace a failure is a
+    /// warning, because it may be read-only on purpose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workspaces: Option<Check>,
     /// The state of the circuit breaker of the model: `closed`, `half_open` or `open`. Runs wait
     /// while it is not closed, which is a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,13 +51,16 @@ pub(in crate::http) struct Checks {
 impl Checks {
     /// Runs all checks.
     pub(in crate::http) async fn run(health: &Health) -> Self {
-        let DatabaseChecks { database, schema } = health.database.check(&health.pool).await;
+        let workspaces = async { Some(health.workspaces.as_ref()?.check().await) };
+        let (checks, workspaces) = tokio::join!(health.database.check(), workspaces);
+        let DatabaseChecks { database, schema } = checks;
         let is_draining = health.draining.is_cancelled();
         Self {
             accepting: Check::passed(!is_draining, "accepting requests", "stopping"),
             database,
             schema,
             worker: health.worker.as_ref().map(worker),
+            workspaces,
             model: health.metrics.circuit().map(model),
             sandbox: health.sandbox.map(|level| Check::new(CheckStatus::Ok, level.as_str())),
             tool_servers: health.tool_servers.reports().iter().map(tool_server).collect(),
@@ -60,8 +69,8 @@ impl Checks {
 
     /// Reports whether no check failed. Tool servers do not count: the process serves without them.
     pub(in crate::http) fn are_passed(&self) -> bool {
-        let Self { accepting, database, schema, worker, model, sandbox, tool_servers: _ } = self;
-        let optional = [worker, model, sandbox].into_iter().flatten();
+        let Self { accepting, database, schema, worker, workspaces, model, sandbox, .. } = self;
+        let optional = [worker, workspaces, model, sandbox].into_iter().flatten();
         let mut all = [accepting, database, schema].into_iter().chain(optional);
         all.all(|check| check.status != CheckStatus::Failed)
     }
@@ -98,9 +107,9 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::database::DatabaseProbe;
     use crate::domain::claim::since_boot;
     use crate::metrics::Metrics;
+    use crate::store::connections::Connections;
     use crate::store::testing::database;
     use sandbox::Level;
     use tokio_util::sync::CancellationToken;
@@ -112,14 +121,17 @@ mod tests {
     #[tokio::test]
     async fn a_draining_process_and_a_late_lease_are_not_ready_and_an_open_circuit_is_a_warning() {
         let database = database().await;
+        let admission = Connections::from(database.pool(1));
+        let pools = ProbedPools { admission: admission.clone(), api: None, worker: None };
         let mut health = Health {
-            pool: database.pool(1).into(),
+            pool: admission,
             draining: CancellationToken::new(),
             metrics: Arc::new(Metrics::new()),
             serves_metrics: true,
             sandbox: Some(Level::Basic),
             worker: Some(LeaseClock::default()),
-            database: DatabaseProbe::default(),
+            workspaces: None,
+            database: DatabaseProbe::new(pools),
             tool_servers: Arc::default(),
         };
         health.metrics.model_circuit(Circuit::Open);
@@ -128,6 +140,7 @@ mod tests {
             database: ok("reachable"),
             schema: ok("matches this version"),
             worker: Some(ok("leases are renewed")),
+            workspaces: None,
             model: Some(Check::new(CheckStatus::Warning, "open")),
             sandbox: Some(ok("basic")),
             tool_servers: BTreeMap::new(),

@@ -2,6 +2,7 @@
 //! change.
 
 mod database_users;
+mod few_connections;
 mod missing_grants;
 mod policies;
 mod search;
