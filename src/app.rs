@@ -27,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::catalog::refresh_periodically;
 use crate::outbound::{AllowedHosts, Outbound};
+use crate::service::watch_queue;
 use crate::spans::{self, Export};
 use crate::tools::builtin::bash::Bash;
 use crate::tools::mcp::ToolServers;
@@ -61,6 +62,7 @@ pub struct Application {
     worker: Option<Arc<Worker>>,
     sender: Option<Sender>,
     bus: Arc<Bus>,
+    metrics: Arc<Metrics>,
     pools: Pools,
     simulator: Option<Running>,
     /// The model server whose list of models is read, and the catalog that receives it.
@@ -115,7 +117,7 @@ impl Application {
         let health = Health {
             pool: pools.admission.clone(),
             draining: draining.clone(),
-            metrics,
+            metrics: Arc::clone(&metrics),
             serves_metrics: config.metrics.is_none(),
             sandbox,
             worker: worker.as_ref().map(|worker| worker.lease()),
@@ -132,6 +134,7 @@ impl Application {
             worker,
             sender,
             bus,
+            metrics,
             pools,
             simulator,
             catalog,
@@ -172,6 +175,8 @@ impl Application {
             .map(|private_postgres| tasks.spawn(private_postgres.supervise(unlink.clone())));
         let linked =
             tasks.spawn(link(Arc::clone(&self.bus), self.pools.bus.clone(), unlink.clone()));
+        let (pool, stop) = (self.pools.admission.clone(), self.draining.clone());
+        tasks.spawn(watch_queue(pool, Arc::clone(&self.bus), self.metrics, stop));
         if let Some((model, models)) = self.catalog {
             tasks.spawn(refresh_periodically(model, models, self.draining.clone()));
         }

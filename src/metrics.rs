@@ -51,6 +51,8 @@ pub struct Metrics {
     model_circuit: Mutex<Option<Circuit>>,
     webhook_attempts: Counters,
     active: Gauge,
+    queued: Gauge,
+    oldest_queued: Gauge<f64, AtomicU64>,
     streams: Gauge,
     spans_dropped: Counter,
     spans: Spans,
@@ -104,6 +106,12 @@ impl Metrics {
                 "Webhook delivery attempts, by outcome",
             ),
             active: gauge(&mut registry, "runs_active", "Runs that this process executes"),
+            queued: gauge(&mut registry, "runs_queued", "Queued runs of all processes"),
+            oldest_queued: seconds(
+                &mut registry,
+                "runs_queued_oldest_seconds",
+                "Time for which the oldest queued run of all processes has waited",
+            ),
             streams: gauge(&mut registry, "streams_open", "Open event streams"),
             spans_dropped: counter(&mut registry, "spans_dropped", "Spans that were not exported"),
             spans: Spans::default(),
@@ -248,6 +256,12 @@ impl Metrics {
         GaugeGuard::new(&self.active)
     }
 
+    /// Sets the length of the queue of all processes, and the wait of its oldest run in seconds.
+    pub fn queue(&self, length: i64, oldest_seconds: f64) {
+        self.queued.set(length);
+        self.oldest_queued.set(oldest_seconds);
+    }
+
     /// Counts a stream as open until the guard is dropped.
     pub fn open_stream(&self) -> GaugeGuard {
         GaugeGuard::new(&self.streams)
@@ -303,6 +317,12 @@ fn counters(registry: &mut Registry, name: &str, help: &str) -> Counters {
 }
 
 fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
+    let gauge = Gauge::default();
+    registry.register(name, help, gauge.clone());
+    gauge
+}
+
+fn seconds(registry: &mut Registry, name: &str, help: &str) -> Gauge<f64, AtomicU64> {
     let gauge = Gauge::default();
     registry.register(name, help, gauge.clone());
     gauge

@@ -1,6 +1,7 @@
 //! The hand-over of runs from requests to the worker of the same process. With it, one statement
 //! accepts a message to an idle session and claims the run.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +20,15 @@ pub struct HandOver {
     pub slot: OwnedSemaphorePermit,
     /// A time since boot before the claim, from which the lease is measured.
     pub asked_at: Duration,
+}
+
+/// The slots of the worker.
+#[derive(Debug, Clone)]
+pub struct WorkerSlots {
+    /// The free slots.
+    pub free: Arc<Semaphore>,
+    /// True while queued runs may be waiting for a slot: they go first, in their order.
+    pub has_queue: Arc<AtomicBool>,
 }
 
 /// A slot that is reserved for a run before it is accepted.
@@ -50,16 +60,12 @@ pub(super) struct HandOverQueue(Mutex<Option<OpenQueue>>);
 #[derive(Debug)]
 struct OpenQueue {
     worker: WorkerId,
-    slots: Arc<Semaphore>,
+    slots: WorkerSlots,
     sender: UnboundedSender<HandOver>,
 }
 
 impl HandOverQueue {
-    pub(super) fn open(
-        &self,
-        worker: WorkerId,
-        slots: Arc<Semaphore>,
-    ) -> UnboundedReceiver<HandOver> {
+    pub(super) fn open(&self, worker: WorkerId, slots: WorkerSlots) -> UnboundedReceiver<HandOver> {
         let (sender, receiver) = unbounded_channel();
         *self.state() = Some(OpenQueue { worker, slots, sender });
         receiver
@@ -72,7 +78,10 @@ impl HandOverQueue {
     pub(super) fn reserve(&self) -> Option<Reservation> {
         let state = self.state();
         let open = state.as_ref()?;
-        let slot = Arc::clone(&open.slots).try_acquire_owned().ok()?;
+        if open.slots.has_queue.load(Ordering::Relaxed) {
+            return None;
+        }
+        let slot = Arc::clone(&open.slots.free).try_acquire_owned().ok()?;
         let (worker, sender) = (open.worker, open.sender.clone());
         Some(Reservation { worker, slot, reserved_at: since_boot(), sender })
     }

@@ -17,13 +17,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{Notify, Semaphore, broadcast, futures::Notified};
+use tokio::sync::{Notify, broadcast, futures::Notified};
 
 use crate::domain::event::Frame;
+use crate::domain::explanation::RunQueuePosition;
 use crate::domain::ids::{RunId, SessionId, WorkerId};
 
 use hand_over::HandOverQueue;
-pub use hand_over::{HandOver, Reservation};
+pub use hand_over::{HandOver, Reservation, WorkerSlots};
 use outbox::Outbox;
 pub use postgres::link;
 use preview::OpenPreview;
@@ -116,7 +117,7 @@ impl Bus {
     pub fn open_hand_over(
         &self,
         worker: WorkerId,
-        slots: Arc<Semaphore>,
+        slots: WorkerSlots,
     ) -> UnboundedReceiver<HandOver> {
         self.hand_over_queue.open(worker, slots)
     }
@@ -126,8 +127,8 @@ impl Bus {
         self.hand_over_queue.close();
     }
 
-    /// Reserves a slot for a run before it is accepted. Returns `None` if no slot is free or this
-    /// process has no worker.
+    /// Reserves a slot for a run before it is accepted. Returns `None` if no slot is free, queued
+    /// runs go first, or this process has no worker.
     pub fn reserve(&self) -> Option<Reservation> {
         self.hand_over_queue.reserve()
     }
@@ -186,6 +187,14 @@ impl Bus {
         }
         let (session, seq, ended) = (session_id, i64::MAX, Vec::new());
         self.outbox.send_to_readers(session_id, || Message::Stored { session, seq, ended });
+    }
+
+    /// Reports the positions of queued runs to the readers of their sessions in this process. A session
+    /// that is missing has no run that waits for a worker.
+    pub fn queue_positions(&self, positions: &HashMap<SessionId, (RunId, RunQueuePosition)>) {
+        for (session_id, topic) in self.topics().iter_mut() {
+            topic.set_queued(*session_id, positions.get(session_id).copied());
+        }
     }
 
     /// Opens a preview, or restarts it if it is open.

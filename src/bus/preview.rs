@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::wire::Message;
 use crate::domain::event::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
+use crate::domain::explanation::RunQueuePosition;
 use crate::domain::ids::{RunId, SessionId, WorkerId};
 
 /// The beginning of a preview.
@@ -22,7 +23,7 @@ pub struct PreviewStart {
 /// A whole SSE frame of a preview.
 #[derive(Debug, Clone)]
 pub struct PreviewFrame {
-    /// The ID of the event that replaces the preview.
+    /// The ID of the event that replaces the preview; empty if none does.
     pub event_id: Arc<str>,
     /// The run that produces the preview.
     pub run_id: RunId,
@@ -136,15 +137,28 @@ impl OpenPreview {
     }
 
     fn frame(&self, preview: &Preview<'_>) -> PreviewFrame {
+        PreviewFrame::new(Arc::clone(&self.event_id), self.run_id, preview)
+    }
+}
+
+impl PreviewFrame {
+    fn new(event_id: Arc<str>, run_id: RunId, preview: &Preview<'_>) -> Self {
         let kind = match preview {
             Preview::EventStart { .. } => "event_start",
             Preview::EventDelta { .. } => "event_delta",
+            Preview::QueuePosition { .. } => "queue_position",
         };
         let mut sse = format!("event: {kind}\ndata: ").into_bytes();
         // Serializing strings and numbers to a vector cannot fail.
         let _ = serde_json::to_writer(&mut sse, preview);
         sse.extend_from_slice(b"\n\n");
-        let event_id = Arc::clone(&self.event_id);
-        PreviewFrame { event_id, run_id: self.run_id, kind, sse: sse.into() }
+        Self { event_id, run_id, kind, sse: sse.into() }
+    }
+
+    /// The position of a queued run. No event replaces it.
+    pub(super) fn queued(session_id: SessionId, run_id: RunId, place: RunQueuePosition) -> Self {
+        let RunQueuePosition { position, length } = place;
+        let preview = Preview::QueuePosition { position, length, session_id, run_id };
+        Self::new(Arc::default(), run_id, &preview)
     }
 }

@@ -9,7 +9,8 @@ use super::Signal;
 use super::preview::{OpenPreview, PreviewFrame};
 use super::wire::Message;
 use crate::domain::event::Frame;
-use crate::domain::ids::{RunId, WorkerId};
+use crate::domain::explanation::RunQueuePosition;
+use crate::domain::ids::{RunId, SessionId, WorkerId};
 
 /// Number of signals that a reader may lag behind before it must read the database.
 const CAPACITY: usize = 256;
@@ -23,6 +24,8 @@ pub(super) struct Topic {
     sizes: VecDeque<usize>,
     bytes: usize,
     open: Vec<OpenPreview>,
+    /// The run of the session that is the next to start, and its position in the queue.
+    queued: Option<(RunId, RunQueuePosition, Arc<PreviewFrame>)>,
 }
 
 impl Default for Topic {
@@ -32,6 +35,7 @@ impl Default for Topic {
             sizes: VecDeque::new(),
             bytes: 0,
             open: Vec::new(),
+            queued: None,
         }
     }
 }
@@ -42,7 +46,32 @@ impl Topic {
     }
 
     pub(super) fn catch_up(&self) -> Vec<Arc<PreviewFrame>> {
-        self.open.iter().flat_map(OpenPreview::catch_up).map(Arc::new).collect()
+        let open = self.open.iter().flat_map(OpenPreview::catch_up).map(Arc::new);
+        self.queued.iter().map(|(.., frame)| Arc::clone(frame)).chain(open).collect()
+    }
+
+    /// Reports the position of a queued run of the session to the readers, if it has changed.
+    pub(super) fn set_queued(
+        &mut self,
+        session_id: SessionId,
+        queued: Option<(RunId, RunQueuePosition)>,
+    ) {
+        let is_changed = match (&self.queued, queued) {
+            (Some((run_id, place, _)), Some((other, new))) => {
+                (*run_id, place.position) != (other, new.position)
+            }
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        self.queued = match (self.queued.take(), queued) {
+            (_, Some((run_id, place))) if is_changed => {
+                let frame = Arc::new(PreviewFrame::queued(session_id, run_id, place));
+                self.send(Signal::Preview(Arc::clone(&frame)));
+                Some((run_id, place, frame))
+            }
+            (same, Some(_)) => same,
+            (_, None) => None,
+        };
     }
 
     pub(super) fn has_readers(&self) -> bool {
@@ -61,6 +90,10 @@ impl Topic {
         let is_ended = |preview: &mut OpenPreview| {
             preview.has_id(&frame.id) || ends_all && preview.is_of(frame.run_id)
         };
+        if self.queued.as_ref().is_some_and(|(run_id, ..)| frame.run_id == Some(*run_id)) {
+            // The run has started or was cancelled.
+            self.queued = None;
+        }
         let ended = self.open.extract_if(.., is_ended);
         let ended = ended.map(|preview| preview.event_id().to_owned()).collect();
         self.send(Signal::Event(Arc::new(frame)));
@@ -131,7 +164,8 @@ impl Topic {
         self.drop_received_sizes();
         if self.bytes + size > CAPACITY_BYTES {
             // Closes the readers' queues, so that they read the database.
-            *self = Self { open: std::mem::take(&mut self.open), ..Self::default() };
+            let (open, queued) = (std::mem::take(&mut self.open), self.queued.take());
+            *self = Self { open, queued, ..Self::default() };
             return;
         }
         // Fails only if there are no readers.

@@ -66,7 +66,7 @@ pub struct Claimed {
     pub last_message_seq: i32,
     /// Committed steps.
     pub steps: i32,
-    /// Claims since the last committed step, including this one.
+    /// Workers that died while they held the run, since its last step with progress.
     pub takeovers: i32,
     /// Time since the first claim, without waits for answers.
     pub elapsed: Duration,

@@ -56,6 +56,7 @@ pub mod string_enum;
 pub mod sub_agent;
 pub mod sub_agent_settings;
 pub mod summary_settings;
+pub mod suspicion;
 pub mod system;
 pub mod ticket;
 pub mod tool;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::admission::Overload;
 use super::agent_error::AgentError;
 use crate::domain::ids::{RunId, SessionId, WebhookId};
 use crate::domain::quota::QuotaExceeded;
@@ -86,9 +87,9 @@ pub enum Error {
     /// The session is archived.
     #[error("the session is archived; restore it with PATCH and {{\"archived\": false}}")]
     SessionArchived,
-    /// The maximum number of runs, over all sessions, is queued.
-    #[error("too many runs are queued; try again later")]
-    Overloaded,
+    /// Too many runs are queued, of all tenants or of this one.
+    #[error("{0}")]
+    Overloaded(Overload),
     /// The key or message id belongs to another message.
     #[error("the idempotency key or message id was used before with another request")]
     IdempotencyKeyReused {

@@ -11,6 +11,7 @@ use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run_status::RunStatus;
 use crate::domain::tool::{CallState, ToolClass};
 use crate::store::explain::find;
+use crate::store::run_queue::find_position;
 use crate::tools::Registry;
 
 /// Reads the facts about a run, with the deadlines of its running calls.
@@ -25,6 +26,10 @@ pub(crate) async fn explain_run(
         newest_event(service, tenant, session_id).await?;
         return Err(Error::RunNotFound(run_id.to_string()));
     };
+    if facts.status == RunStatus::Queued && facts.behind.is_none() {
+        let find = async |conn: &mut PgConnection| find_position(conn, run_id).await;
+        facts.queue = service.admission_pool.with(find).await?;
+    }
     for call in &mut facts.calls {
         set_deadline(&service.tools, call);
     }

@@ -28,6 +28,7 @@ pub(crate) mod messages;
 pub(crate) mod model_requests;
 pub(crate) mod offload;
 pub(crate) mod paging;
+mod queue_watch;
 pub(crate) mod quotas;
 pub(crate) mod runs;
 mod server_tool;
@@ -41,8 +42,10 @@ pub(crate) mod verification;
 pub(crate) mod versions;
 pub(crate) mod webhooks;
 
+pub use admission::Overload;
 pub use agent_error::AgentError;
 pub use agents::{BadAgentFile, OperatorAgents, check_operator_agents};
 pub use error::{Error, FieldError};
+pub use queue_watch::watch_queue;
 pub use session_settings::{MIN_COMPACT_AT, ModelRules, is_beta};
 pub use state::{Assemble, Defaults, Options, Parts, Service};

@@ -1,4 +1,4 @@
-//! Claims and leases of runs. All times are the database's.
+//! Claims of runs. All times are the database's.
 
 use std::time::Duration;
 
@@ -7,11 +7,9 @@ use uuid::Uuid;
 
 use super::{StoreError, unreadable};
 use crate::domain::claim::{Claimed, Fence, LEASE, Permissions};
-use crate::domain::ids::{RunId, SessionId, WorkerId};
+use crate::domain::ids::{SessionId, WorkerId};
 use crate::domain::permission::PermissionMode;
-
-/// Number of takeovers without a committed step after which a run fails.
-pub const MAX_TAKEOVERS: i32 = 3;
+use crate::domain::suspicion::{CRASH_LOOP_AFTER, FIRST_BACKOFF, SUSPECTED_AFTER, Suspicion};
 
 struct Row {
     id: Uuid,
@@ -83,7 +81,7 @@ pub struct UnreadableRun {
     pub fence: Fence,
     /// The session.
     pub session_id: SessionId,
-    /// Claims since the last committed step, including this one.
+    /// Workers that died while they held the run, since its last step with progress.
     pub takeovers: i32,
 }
 
@@ -106,8 +104,10 @@ impl Claims {
     }
 }
 
-/// Claims queued runs that are the first of their session, oldest first. `only` restricts the
-/// choice to these runs.
+/// Claims queued runs in the order of the view `run_queue`: the tenants take turns. `only` restricts
+/// the choice to these runs.
+///
+/// The first worker of a run has not taken it from another one, so this is not a takeover.
 pub async fn claim_queued(
     conn: &mut PgConnection,
     worker: WorkerId,
@@ -117,21 +117,22 @@ pub async fn claim_queued(
     let rows = sqlx::query_as!(
         Row,
         r#"WITH run AS (
-               UPDATE runs SET status = 'running', attempt = attempt + 1,
-                      takeovers = takeovers + 1, lease_owner = $1,
+               UPDATE runs SET status = 'running', attempt = attempt + 1, lease_owner = $1,
                       lease_until = now() + make_interval(secs => $4),
                       started_at = coalesce(started_at, now())
                WHERE id IN (
-                   SELECT r.id FROM runs r
+                   SELECT r.id FROM run_queue q JOIN runs r ON r.id = q.id
+                   -- Checked again when the row is locked: another worker may have claimed it.
                    WHERE r.status = 'queued' AND ($3::uuid[] IS NULL OR r.id = ANY ($3))
-                     AND NOT EXISTS (
-                       SELECT FROM runs o WHERE o.session_id = r.session_id
-                         AND (o.status IN ('running', 'requires_action')
-                              OR o.status = 'queued' AND o.accepted_seq < r.accepted_seq))
-                   ORDER BY r.created_at
+                   ORDER BY q.position
                    LIMIT $2
                    FOR UPDATE OF r SKIP LOCKED)
                RETURNING *
+           ), served AS (
+               -- A tenant that is locked is being served by another worker.
+               UPDATE tenants SET served_at = now() WHERE id IN (
+                   SELECT t.id FROM tenants t WHERE t.id IN (SELECT tenant_id FROM run)
+                   FOR NO KEY UPDATE SKIP LOCKED)
            )
            SELECT run.id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
                   run.input::text AS "input!", run.options::text AS "options!",
@@ -150,23 +151,41 @@ pub async fn claim_queued(
     Ok(Claims::of(rows, worker))
 }
 
-/// Takes over runs whose lease has expired.
+/// Takes over runs whose lease has expired, of one degree of suspicion.
+///
+/// A run without an owner was released, which is not a takeover. Suspects pause between their claims,
+/// and those with the fewest deaths are claimed first. A cancelled run is only settled, so it is not
+/// treated as a suspect.
 pub async fn claim_expired(
     conn: &mut PgConnection,
     worker: WorkerId,
+    suspicion: Suspicion,
     limit: i64,
 ) -> Result<Claims, StoreError> {
+    let takeovers = suspicion.takeovers();
     let rows = sqlx::query_as!(
         Row,
         r#"WITH run AS (
-               UPDATE runs SET attempt = attempt + 1, takeovers = takeovers + 1,
+               UPDATE runs SET attempt = attempt + 1,
+                      takeovers = takeovers + CASE WHEN lease_owner IS NULL THEN 0 ELSE 1 END,
                       lease_owner = $1, lease_until = now() + make_interval(secs => $3)
                WHERE id IN (
-                   SELECT r.id FROM runs r
+                   SELECT r.id FROM runs r, LATERAL (
+                       SELECT r.takeovers + CASE WHEN r.lease_owner IS NULL THEN 0 ELSE 1 END
+                   ) AS after_this (takeovers), LATERAL (
+                       SELECT CASE WHEN r.cancel_requested_at IS NOT NULL
+                                        AND after_this.takeovers < $6 THEN 0
+                                   ELSE after_this.takeovers END
+                   ) AS counted (takeovers)
                    WHERE r.status = 'running' AND r.lease_until < now()
-                   ORDER BY r.lease_until
+                     AND counted.takeovers BETWEEN $4 AND $5
+                     AND (counted.takeovers < $7 OR counted.takeovers >= $6
+                          OR r.lease_until
+                             + make_interval(secs => $8 * 2 ^ least(counted.takeovers - $7, 9))
+                             < now())
+                   ORDER BY counted.takeovers, r.lease_until
                    LIMIT $2
-                   FOR UPDATE SKIP LOCKED)
+                   FOR UPDATE OF r SKIP LOCKED)
                RETURNING *
            ), freed AS (
                -- The reply to a request of the earlier attempt will not be stored.
@@ -182,6 +201,11 @@ pub async fn claim_expired(
         worker.as_uuid(),
         limit,
         LEASE.as_secs_f64(),
+        takeovers.start(),
+        takeovers.end(),
+        CRASH_LOOP_AFTER,
+        SUSPECTED_AFTER,
+        FIRST_BACKOFF.as_secs_f64(),
     )
     .fetch_all(conn)
     .await?;
@@ -198,7 +222,7 @@ pub async fn claim_woken(
     let rows = sqlx::query_as!(
         Row,
         r#"WITH run AS (
-               UPDATE runs SET status = 'running', attempt = attempt + 1, takeovers = 1,
+               UPDATE runs SET status = 'running', attempt = attempt + 1, takeovers = 0,
                       lease_owner = $1, lease_until = now() + make_interval(secs => $3),
                       waited = waited + coalesce(now() - waiting_since, '0'),
                       waiting_since = NULL, wake_at = NULL
@@ -224,80 +248,4 @@ pub async fn claim_woken(
     .fetch_all(conn)
     .await?;
     Ok(Claims::of(rows, worker))
-}
-
-/// Expires the leases of workers that are known to be dead, so that their runs are taken over at
-/// once.
-pub async fn expire(conn: &mut PgConnection, dead: &[WorkerId]) -> Result<u64, StoreError> {
-    let dead: Vec<Uuid> = dead.iter().map(|worker| worker.as_uuid()).collect();
-    let done = sqlx::query!(
-        "UPDATE runs SET lease_until = now()
-         WHERE id IN (
-             SELECT id FROM runs
-             WHERE status = 'running' AND lease_owner = ANY($1) AND lease_until > now()
-             ORDER BY id FOR NO KEY UPDATE)",
-        &dead,
-    )
-    .execute(conn)
-    .await?;
-    Ok(done.rows_affected())
-}
-
-/// A renewed lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Renewed {
-    /// The run.
-    pub run_id: RunId,
-    /// True if the client has requested cancellation.
-    pub is_cancelled: bool,
-}
-
-/// Renews the leases of the runs in `held` that still belong to the worker. A run that belongs to
-/// the worker in the database only, and that it does not drive, is not renewed: it expires and is
-/// taken over.
-pub async fn renew(
-    conn: &mut PgConnection,
-    worker: WorkerId,
-    held: &[RunId],
-) -> Result<Vec<Renewed>, StoreError> {
-    let held: Vec<Uuid> = held.iter().map(|run_id| run_id.as_uuid()).collect();
-    let rows = sqlx::query!(
-        r#"UPDATE runs SET lease_until = now() + make_interval(secs => $3)
-           WHERE id IN (
-               -- The same lock order as a deletion of several sessions.
-               SELECT id FROM runs
-               WHERE lease_owner = $1 AND status = 'running' AND id = ANY($2)
-               ORDER BY id FOR NO KEY UPDATE)
-           RETURNING id, cancel_requested_at IS NOT NULL AS "is_cancelled!""#,
-        worker.as_uuid(),
-        &held,
-        LEASE.as_secs_f64(),
-    )
-    .fetch_all(conn)
-    .await?;
-    let renewed = rows
-        .into_iter()
-        .map(|row| Renewed { run_id: row.id.into(), is_cancelled: row.is_cancelled });
-    Ok(renewed.collect())
-}
-
-/// Releases the lease of a run, so that another worker takes it over at once. A failed run keeps
-/// its count of takeovers without progress; a run whose worker shuts down does not.
-pub async fn release(
-    conn: &mut PgConnection,
-    fence: Fence,
-    has_failed: bool,
-) -> Result<(), StoreError> {
-    sqlx::query!(
-        "UPDATE runs SET lease_until = now(), lease_owner = NULL,
-                takeovers = CASE WHEN $4 THEN takeovers ELSE greatest(takeovers - 1, 0) END
-         WHERE id = $1 AND attempt = $2 AND lease_owner = $3 AND status = 'running'",
-        fence.run_id.as_uuid(),
-        fence.attempt,
-        fence.worker.as_uuid(),
-        has_failed,
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
 }

@@ -27,6 +27,7 @@ struct Row {
     limits: Option<String>,
     outcome: Option<String>,
     queue_position: Option<i64>,
+    takeovers: i32,
     behind: Option<uuid::Uuid>,
     idle_since: Option<Timestamp>,
     calls: Option<String>,
@@ -85,7 +86,10 @@ fn facts(run_id: RunId, row: Row) -> Result<Facts, StoreError> {
         wake_at: row.wake_at.map(Timestamp::to_jiff),
         limit_seconds: limits.seconds,
         outcome,
+        takeovers: row.takeovers,
         queue_position: row.queue_position,
+        // Only a role that sees all tenants knows it.
+        queue: None,
         behind: row.behind.map(Into::into),
         idle_since: row.idle_since.map(Timestamp::to_jiff),
         calls: row.calls.as_deref().map_or_else(|| Ok(Vec::new()), calls)?,

@@ -10,7 +10,7 @@ SELECT now() AS "now!: Timestamp", r.status, r.created_at AS "created_at: Timest
            SELECT count(*) FROM runs o
            WHERE o.session_id = r.session_id AND o.status = 'queued'
              AND o.accepted_seq <= r.accepted_seq) END AS queue_position,
-       ahead.id AS "behind?",
+       r.takeovers, ahead.id AS "behind?",
        CASE WHEN r.status = 'queued' THEN (
            SELECT max(o.finished_at) FROM runs o
            WHERE o.session_id = r.session_id) END AS "idle_since: Timestamp",

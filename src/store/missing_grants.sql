@@ -8,7 +8,8 @@ WITH needed (role, privileges, columns, tables) AS (
             webhook_deliveries, courses, lessons, chunks, agents, quotas, stored_sizes,
             workspace_sizes}'::text[]),
         ('twostep_service', '{SELECT,INSERT}', '{}', '{messages, events, agent_versions}'),
-        ('twostep_service', '{SELECT}', '{}', '{_sqlx_migrations, schema_compatibility, history}'),
+        ('twostep_service', '{SELECT}', '{}', '{
+            _sqlx_migrations, schema_compatibility, history, run_queue}'),
         ('twostep_service', '{SELECT,INSERT,TRUNCATE}', '{}', '{write_probe}'),
         ('twostep_tenant', '{SELECT,INSERT,UPDATE,DELETE}', '{}', '{
             sessions, runs, tool_calls, requests, seen_files, sent_changes, compactions, inherited,

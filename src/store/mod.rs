@@ -26,6 +26,7 @@ pub mod give_up;
 pub mod grants;
 #[cfg(feature = "faults")]
 pub(crate) mod injected_bugs;
+pub mod leases;
 pub mod media;
 pub mod messages;
 mod pools;
@@ -36,6 +37,7 @@ pub mod requests;
 pub mod retry;
 pub mod roles;
 mod run_log;
+pub mod run_queue;
 pub mod runs;
 pub mod schema;
 pub mod sent_changes;

@@ -252,18 +252,6 @@ pub async fn find_busy(
     Ok(busy.flatten().map(Into::into))
 }
 
-/// Counts the queued runs of all sessions, up to `enough`.
-pub async fn count_queued(conn: &mut PgConnection, enough: i64) -> Result<i64, StoreError> {
-    let count = sqlx::query_scalar!(
-        r#"SELECT count(*) AS "count!"
-           FROM (SELECT FROM runs WHERE status = 'queued' LIMIT $1) AS waiting"#,
-        enough,
-    )
-    .fetch_one(conn)
-    .await?;
-    Ok(count)
-}
-
 /// Settles a run that has not started. Its message does not enter the history.
 pub async fn cancel_queued(
     conn: &mut PgConnection,

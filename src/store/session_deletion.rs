@@ -173,7 +173,7 @@ async fn keep_spending(
 mod tests {
     use super::*;
     use crate::domain::ids::WorkerId;
-    use crate::store::claim::renew;
+    use crate::store::leases::renew;
     use crate::store::testing::{TestDatabase, database};
     use sqlx::{Connection as _, Executor as _, PgPool};
 

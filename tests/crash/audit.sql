@@ -8,12 +8,15 @@ CREATE TABLE crash.claims (
     run_id uuid, attempt integer, node text, at timestamptz DEFAULT clock_timestamp(),
     -- The run was suspended before, so no node held it.
     has_waited boolean NOT NULL,
+    -- Several nodes died during the run, so it was claimed after a pause.
+    is_suspect boolean NOT NULL,
     PRIMARY KEY (run_id, attempt)
 );
 CREATE FUNCTION crash.note_claim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    INSERT INTO crash.claims (run_id, attempt, node, has_waited)
-    VALUES (NEW.id, NEW.attempt, session_user, TG_OP = 'UPDATE' AND OLD.status = 'requires_action');
+    INSERT INTO crash.claims (run_id, attempt, node, has_waited, is_suspect)
+    VALUES (NEW.id, NEW.attempt, session_user, TG_OP = 'UPDATE' AND OLD.status = 'requires_action',
+            NEW.takeovers >= 3);
     RETURN NULL;
 END
 $$;

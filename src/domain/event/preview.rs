@@ -1,4 +1,5 @@
-//! Previews: output that streams before its event is stored. Best effort, never stored.
+//! Previews: output that streams before its event is stored, and positions in the queue. Best effort,
+//! never stored.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,20 @@ pub enum Preview<'a> {
         event_id: &'a str,
         /// The piece.
         delta: PreviewDelta<'a>,
+        /// The session.
+        #[schema(value_type = String)]
+        session_id: SessionId,
+        /// The run.
+        #[schema(value_type = String)]
+        run_id: RunId,
+    },
+    /// The position of a queued run, whenever it changes. It is obsolete when the run starts.
+    QueuePosition {
+        /// The position among the queued runs of all sessions that can start, in the order in which
+        /// they start, from 1.
+        position: i64,
+        /// The number of queued runs of all sessions.
+        length: i64,
         /// The session.
         #[schema(value_type = String)]
         session_id: SessionId,

@@ -15,6 +15,7 @@ use super::ids::RunId;
 use super::outcome::Outcome;
 use super::permission::Awaits;
 use super::run_status::RunStatus;
+use super::suspicion::{Suspicion, backoff};
 use super::tool::CallState;
 
 /// The interval at which every worker with a free slot searches for expired leases.
@@ -45,6 +46,15 @@ pub enum WaitsFor {
     Approval,
     /// The client, which runs the tool itself.
     ClientTool,
+}
+
+/// The position of a run in the queue of all sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct RunQueuePosition {
+    /// The position among the queued runs that can start, in the order in which they start, from 1.
+    pub position: i64,
+    /// The number of queued runs of all sessions.
+    pub length: i64,
 }
 
 /// A tool call that has not ended.
@@ -113,8 +123,12 @@ pub struct Facts {
     pub limit_seconds: Option<u32>,
     /// Its outcome.
     pub outcome: Option<Outcome>,
+    /// Workers that died while they held it, since its last step with progress.
+    pub takeovers: i32,
     /// Its position in the session's queue, from 1.
     pub queue_position: Option<i64>,
+    /// Its position in the queue of all sessions, if it can start.
+    pub queue: Option<RunQueuePosition>,
     /// The run ahead of it: the active run, or else the first in the queue.
     pub behind: Option<RunId>,
     /// Time at which a run of its session last settled.
@@ -199,14 +213,26 @@ impl Facts {
 
     /// Returns `true` if another worker should have taken over the run long ago.
     fn is_abandoned(&self) -> bool {
-        let lost_at = self.lease_until.and_then(|until| after(until, ABANDONED_AFTER));
+        let lost_at = self.claimable_at().and_then(|at| after(at, ABANDONED_AFTER));
         lost_at.is_some_and(|lost_at| lost_at < self.now)
+    }
+
+    /// Returns the time from which another worker may take the run over: the end of the lease, and the
+    /// pause after several deaths of workers. Another death is counted with the takeover.
+    fn claimable_at(&self) -> Option<Timestamp> {
+        after(self.lease_until?, backoff(self.takeovers + 1))
+    }
+
+    /// Returns `true` if workers died during the run, so that it is executed without others like it.
+    fn is_suspect(&self) -> bool {
+        Suspicion::after(self.takeovers + 1) != Suspicion::None
     }
 
     fn running(&self) -> Wait {
         let lease_until = self.lease_until.unwrap_or(self.now);
         if lease_until <= self.now {
-            let taken_over_by = after(lease_until, SWEEP_INTERVAL);
+            let claimable_at = self.claimable_at().unwrap_or(lease_until);
+            let taken_over_by = after(claimable_at, SWEEP_INTERVAL).filter(|_| !self.is_suspect());
             let deadline = taken_over_by.filter(|_| !self.is_abandoned());
             return Wait { on: WaitsFor::Worker, since: lease_until, deadline };
         }

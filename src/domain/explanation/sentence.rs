@@ -1,6 +1,6 @@
 //! The sentence of an explanation.
 
-use super::{Facts, Latest, OpenCall, Wait, WaitsFor};
+use super::{Facts, Latest, OpenCall, RunQueuePosition, Wait, WaitsFor};
 use crate::domain::limits::LimitKind;
 use crate::domain::outcome::Outcome;
 use crate::domain::permission::Awaits;
@@ -59,6 +59,10 @@ impl Facts {
     fn for_worker(&self, since: &str) -> String {
         let is_lost = self.lease_until.is_none_or(|until| until <= self.now);
         match self.status {
+            RunStatus::Running if is_lost && self.is_suspect() => format!(
+                "Several workers in a row stopped during the run, the last one at {since}. Another \
+                 worker takes it over after a pause, when it executes no other run like this one."
+            ),
             RunStatus::Running if self.is_abandoned() => format!(
                 "The worker of the run has been lost since {since}, and no other worker has taken \
                  it over: no other worker is alive, or none has a free slot."
@@ -76,9 +80,15 @@ impl Facts {
                  resumes it within a second."
             ),
             RunStatus::Queued | RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => {
+                let place =
+                    self.queue.map_or_else(String::new, |RunQueuePosition { position, length }| {
+                        format!(
+                            " It is number {position} of {length} in the queue of all sessions."
+                        )
+                    });
                 format!(
                     "The run has been the first in its session's queue since {since}, and no worker \
-                 has claimed it yet."
+                     has claimed it yet.{place}"
                 )
             }
         }

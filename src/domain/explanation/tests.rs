@@ -25,7 +25,9 @@ fn running() -> Facts {
         lease_until: Some(at(40)),
         limit_seconds: None,
         outcome: None,
+        takeovers: 0,
         queue_position: None,
+        queue: None,
         behind: None,
         idle_since: None,
         calls: Vec::new(),
@@ -99,6 +101,28 @@ fn the_first_run_in_the_queue_waits_for_a_worker_since_the_session_became_idle()
             ),
         );
     }
+}
+
+#[test]
+fn a_run_that_can_start_has_its_position_in_the_queue_of_all_sessions() {
+    let queue = Some(RunQueuePosition { position: 12, length: 400 });
+    check(
+        &Facts { queue, ..queued() },
+        (Some(WaitsFor::Worker), 0, None, Some(id(7))),
+        "The run has been the first in its session's queue since 2026-11-21T12:00:00Z, and no worker \
+         has claimed it yet. It is number 12 of 400 in the queue of all sessions.",
+    );
+}
+
+#[test]
+fn a_run_during_which_several_workers_stopped_is_taken_over_after_a_pause() {
+    let expected = (Some(WaitsFor::Worker), 28, None, Some(id(7)));
+    check(
+        &Facts { takeovers: 2, lease_until: Some(at(28)), ..running() },
+        expected,
+        "Several workers in a row stopped during the run, the last one at 2026-11-21T12:00:28Z. \
+         Another worker takes it over after a pause, when it executes no other run like this one.",
+    );
 }
 
 #[test]

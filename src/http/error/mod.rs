@@ -111,9 +111,8 @@ impl ApiError {
         if let Self::RateLimited(wait) = self {
             return Some(seconds(*wait));
         }
-        if matches!(self, Self::Service(Error::Overloaded)) {
-            // Many runs must end before there is room for all clients that come back.
-            return Some(5);
+        if let Self::Service(Error::Overloaded(overload)) = self {
+            return Some(seconds(overload.retry_after));
         }
         let is_brief = matches!(self, Self::Service(Error::SessionBusy { .. }));
         (is_brief || status == StatusCode::SERVICE_UNAVAILABLE).then_some(1)

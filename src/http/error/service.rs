@@ -52,7 +52,7 @@ pub(super) fn status_and_code(error: &Error) -> (StatusCode, &'static str) {
             (StatusCode::INSUFFICIENT_STORAGE, "quota_exceeded")
         }
         Error::QuotaExceeded(_) => (StatusCode::TOO_MANY_REQUESTS, "quota_exceeded"),
-        Error::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
+        Error::Overloaded(_) => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
         Error::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
         Error::TooManyCopies => (StatusCode::SERVICE_UNAVAILABLE, "too_many_copies"),
         Error::TooManyDeletions => (StatusCode::SERVICE_UNAVAILABLE, "too_many_deletions"),
@@ -77,7 +77,7 @@ const fn agent_status_and_code(error: &AgentError) -> (StatusCode, &'static str)
 pub(super) const fn had_no_effect(error: &Error) -> bool {
     matches!(
         error,
-        Error::Overloaded
+        Error::Overloaded(_)
             | Error::Draining
             | Error::TooManyCopies
             | Error::TooManyDeletions

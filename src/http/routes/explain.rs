@@ -5,7 +5,7 @@ use axum::extract::State;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::domain::explanation::{Facts, OpenCall, WaitsFor};
+use crate::domain::explanation::{Facts, OpenCall, RunQueuePosition, WaitsFor};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::permission::Awaits;
 use crate::domain::run_status::RunStatus;
@@ -42,6 +42,10 @@ pub(in crate::http) struct ExplanationResource {
     /// The position in the session's queue, from 1; absent when the run is not queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_position: Option<i64>,
+    /// The position in the queue of all sessions; absent when an earlier run of the session goes first
+    /// or the run is not queued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<RunQueuePosition>,
     /// The run that is executed before this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -81,6 +85,7 @@ impl ExplanationResource {
             since: explanation.since,
             deadline: explanation.deadline,
             queue_position: facts.queue_position,
+            queue: facts.queue,
             behind: facts.behind,
             calls: facts.calls,
             stop_reason: facts.outcome.map(|outcome| outcome.stop_reason),

@@ -18,7 +18,7 @@ use crate::service::content::check_model_support;
 use crate::service::error::Error;
 use crate::service::quotas::check_message;
 use crate::store::accept::{Accepted, AcceptedRun, NewRun, accept};
-use crate::store::claim::release;
+use crate::store::leases::release;
 use crate::store::sessions::find;
 
 impl MessagePost<'_> {
@@ -64,15 +64,16 @@ impl MessagePost<'_> {
         if let Err(refusal) = check_message(service, self.tenant, new.input.len()).await {
             return self.repeated_or(&new, refusal).await;
         }
-        let permit = service.admission.reserve(&service.admission_pool).await?;
+        let permit = service.admission.reserve(&service.admission_pool, self.tenant).await?;
         let reservation = service.bus.reserve();
-        if permit.is_none() && reservation.is_none() {
+        let overload = permit.as_ref().err().copied();
+        let permit = permit.ok();
+        if let (Some(overload), None) = (overload, &reservation) {
             // The run could neither start nor be queued.
-            return self.repeated_or(&new, Error::Overloaded).await;
+            return self.repeated_or(&new, Error::Overloaded(overload)).await;
         }
         new.worker = reservation.as_ref().map(Reservation::worker);
-        let may_queue = permit.is_some();
-        let accepted = match self.accept(&mut new, may_queue).await {
+        let accepted = match self.accept(&mut new, overload.is_none()).await {
             // An identical request may have been accepted meanwhile, and be part of what was checked.
             Err(refusal @ (Error::Validation(_) | Error::VersionMismatch)) => {
                 return self.repeated_or(&new, refusal).await;
@@ -89,7 +90,7 @@ impl MessagePost<'_> {
                 Ok(posted)
             }
             Accepted::Refused => {
-                let refusal = self.refusal(may_queue, new.versions).await?;
+                let refusal = self.refusal(overload, new.versions).await?;
                 // An identical request may have taken the last position meanwhile.
                 self.repeated_or(&new, refusal).await
             }

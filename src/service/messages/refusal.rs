@@ -6,6 +6,7 @@ use super::message_post::MessagePost;
 use crate::domain::ids::RunId;
 use crate::domain::run_options::OnBusy;
 use crate::domain::run_status::RunStatus;
+use crate::service::admission::Overload;
 use crate::service::error::Error;
 use crate::service::lookup::{find_run, newest_event};
 use crate::service::versions::check_version;
@@ -17,7 +18,7 @@ impl MessagePost<'_> {
     /// The refusal of a message that neither started nor was queued.
     pub(super) async fn refusal(
         &self,
-        may_queue: bool,
+        overload: Option<Overload>,
         versions: Option<&[i64]>,
     ) -> Result<Error, Error> {
         let (tenant, session_id) = (self.tenant, self.session_id);
@@ -36,7 +37,7 @@ impl MessagePost<'_> {
             };
             return self.busy(active_run_id).await;
         }
-        Ok(if may_queue { Error::QueueFull(MAX_QUEUED) } else { Error::Overloaded })
+        Ok(overload.map_or(Error::QueueFull(MAX_QUEUED), Error::Overloaded))
     }
 
     async fn busy(&self, active_run_id: RunId) -> Result<Error, Error> {

@@ -33,8 +33,12 @@ async fn a_stale_attempt_writes_nothing() {
     let zombie = bed.claim(WorkerId::new()).await.remove(0);
     bed.expire().await;
     let mut conn = bed.pool.acquire().await.unwrap();
-    let holder = claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().runs.remove(0);
-    assert_eq!((zombie.fence.attempt, holder.fence.attempt, holder.takeovers), (1, 2, 2));
+    let holder = claim_expired(&mut conn, WorkerId::new(), Suspicion::None, 10)
+        .await
+        .unwrap()
+        .runs
+        .remove(0);
+    assert_eq!((zombie.fence.attempt, holder.fence.attempt, holder.takeovers), (1, 2, 1));
 
     let messages = [message(Role::User, r#"[{"type":"text","text":"x"}]"#)];
     let event = [NewEvent::new(&EventBody::UserInterrupt {})];
@@ -57,7 +61,13 @@ async fn a_renewed_lease_is_kept_and_a_released_one_is_taken_over_at_once() {
     let run_id = run.fence.run_id;
     let renewed = Renewed { run_id, is_cancelled: false };
     assert_eq!(renew(&mut conn, owner, &[run_id]).await.unwrap(), [renewed]);
-    assert!(claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().runs.is_empty());
+    assert!(
+        claim_expired(&mut conn, WorkerId::new(), Suspicion::None, 10)
+            .await
+            .unwrap()
+            .runs
+            .is_empty()
+    );
     let nothing = renew(&mut conn, owner, &[RunId::new()]).await.unwrap();
     assert_eq!(nothing, [], "a run that no worker drives expires");
     let (tenant, run_id) = (TenantId::DEFAULT, run.fence.run_id);
@@ -65,6 +75,97 @@ async fn a_renewed_lease_is_kept_and_a_released_one_is_taken_over_at_once() {
     let renewed = Renewed { run_id, is_cancelled: true };
     assert_eq!(renew(&mut conn, owner, &[run_id]).await.unwrap(), [renewed]);
     release(&mut conn, run.fence, false).await.unwrap();
-    let taken = claim_expired(&mut conn, WorkerId::new(), 10).await.unwrap().runs;
-    assert_eq!((taken[0].fence.attempt, taken[0].takeovers, taken[0].is_cancelled), (2, 1, true));
+    let taken = claim_expired(&mut conn, WorkerId::new(), Suspicion::None, 10).await.unwrap().runs;
+    assert_eq!((taken[0].fence.attempt, taken[0].takeovers, taken[0].is_cancelled), (2, 0, true));
+}
+
+/// Claims that the worker of each run dies, without a pause.
+async fn deaths(bed: &Bed, deaths: i32) -> Claimed {
+    let mut conn = bed.pool.acquire().await.unwrap();
+    let mut run = None;
+    for death in 1..=deaths {
+        bed.expire_long_ago().await;
+        let suspicion = Suspicion::after(death);
+        let claims = claim_expired(&mut conn, WorkerId::new(), suspicion, 10).await.unwrap();
+        let [claimed] = <[Claimed; 1]>::try_from(claims.runs).unwrap();
+        assert_eq!(claimed.takeovers, death);
+        run = Some(claimed);
+    }
+    run.unwrap()
+}
+
+#[tokio::test]
+async fn a_suspect_is_claimed_only_as_one_and_after_a_pause() {
+    let bed = bed().await;
+    bed.posted().await;
+    bed.claim(WorkerId::new()).await;
+    deaths(&bed, 2).await;
+    let mut conn = bed.pool.acquire().await.unwrap();
+    bed.expire().await;
+    for suspicion in [Suspicion::None, Suspicion::Suspected, Suspicion::Isolated] {
+        let claims = claim_expired(&mut conn, WorkerId::new(), suspicion, 10).await.unwrap();
+        assert!(claims.runs.is_empty(), "{suspicion:?}: the pause is not over");
+    }
+    bed.expire_long_ago().await;
+    for (suspicion, runs) in
+        [(Suspicion::None, 0), (Suspicion::Isolated, 0), (Suspicion::Suspected, 1)]
+    {
+        let claims = claim_expired(&mut conn, WorkerId::new(), suspicion, 10).await.unwrap();
+        assert_eq!(claims.runs.len(), runs, "{suspicion:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_to_fail_or_to_be_cancelled_is_claimed_without_a_pause() {
+    let bed = bed().await;
+    bed.posted().await;
+    bed.claim(WorkerId::new()).await;
+    let run = deaths(&bed, CRASH_LOOP_AFTER - 2).await;
+    let mut conn = bed.pool.acquire().await.unwrap();
+    runs::request_cancel(&mut conn, TenantId::DEFAULT, bed.session, run.fence.run_id)
+        .await
+        .unwrap();
+    bed.expire().await;
+    let claims = claim_expired(&mut conn, WorkerId::new(), Suspicion::None, 10).await.unwrap();
+    assert_eq!(claims.runs[0].takeovers, CRASH_LOOP_AFTER - 1, "it is only settled");
+    bed.expire().await;
+    let claims = claim_expired(&mut conn, WorkerId::new(), Suspicion::Isolated, 10).await.unwrap();
+    assert_eq!(claims.runs[0].takeovers, CRASH_LOOP_AFTER);
+}
+
+#[tokio::test]
+async fn a_worker_that_lost_a_lease_and_is_alive_takes_the_takeover_back() {
+    let bed = bed().await;
+    bed.posted().await;
+    let worker = WorkerId::new();
+    let lost = bed.claim(worker).await.remove(0).fence;
+    let mut conn = bed.pool.acquire().await.unwrap();
+    let other = deaths(&bed, 1).await;
+    take_back_takeovers(&mut conn, worker, &[lost]).await.unwrap();
+    assert_eq!(bed.takeovers().await, 0);
+    // The other worker loses it too, and reports this before anybody has claimed the run.
+    bed.expire().await;
+    take_back_takeovers(&mut conn, other.fence.worker, &[other.fence]).await.unwrap();
+    let claims = claim_expired(&mut conn, WorkerId::new(), Suspicion::None, 10).await.unwrap();
+    assert_eq!((claims.runs[0].fence.attempt, claims.runs[0].takeovers), (3, 0));
+}
+
+#[tokio::test]
+async fn a_run_that_failed_where_it_was_executed_counts_as_taken_over() {
+    let bed = bed().await;
+    bed.posted().await;
+    for (has_failed, takeovers) in [(true, 1), (false, 1), (true, 2)] {
+        let run = match bed.claim(WorkerId::new()).await.pop() {
+            Some(run) => run,
+            None => {
+                let mut conn = bed.pool.acquire().await.unwrap();
+                let worker = WorkerId::new();
+                let claims = claim_expired(&mut conn, worker, Suspicion::None, 10).await.unwrap();
+                <[Claimed; 1]>::try_from(claims.runs).unwrap().into_iter().next().unwrap()
+            }
+        };
+        let mut conn = bed.pool.acquire().await.unwrap();
+        release(&mut conn, run.fence, has_failed).await.unwrap();
+        assert_eq!(bed.takeovers().await, takeovers);
+    }
 }

@@ -4,6 +4,7 @@ mod accepting;
 mod claims;
 mod errors;
 mod event_reads;
+mod run_queue;
 mod step_columns;
 mod steps;
 mod unstorable_text;
@@ -14,9 +15,10 @@ use serde_json::value::RawValue;
 use sqlx::PgPool;
 
 use super::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept, find_earlier};
-use super::claim::{Renewed, claim_expired, claim_queued, release, renew};
+use super::claim::{claim_expired, claim_queued};
 use super::decisions::{NewDecision, decide, lock_calls};
 use super::events::EventRange;
+use super::leases::{Renewed, release, renew, take_back_takeovers};
 use super::sessions::NewSession;
 use super::step::{
     CallRecord, ChangeRecord, CommitStatus, NewMessage, NewWait, StepCommit, commit, commit_status,
@@ -34,6 +36,7 @@ use crate::domain::run_options::RunOptions;
 use crate::domain::run_status::RunStatus;
 use crate::domain::session::Settings;
 use crate::domain::stop_reason::{ModelStop, StopReason};
+use crate::domain::suspicion::{CRASH_LOOP_AFTER, Suspicion};
 use crate::domain::tool::{CallState, ToolCall};
 use crate::domain::usage::Usage;
 
@@ -123,6 +126,20 @@ impl Bed {
         .execute(&self.pool)
         .await
         .unwrap();
+    }
+
+    /// Expires all leases so long ago that every pause between takeovers is over.
+    async fn expire_long_ago(&self) {
+        sqlx::query(
+            "UPDATE runs SET lease_until = now() - interval '1 hour' WHERE status = 'running'",
+        )
+        .execute(&self.pool)
+        .await
+        .unwrap();
+    }
+
+    async fn takeovers(&self) -> i32 {
+        sqlx::query_scalar("SELECT takeovers FROM runs").fetch_one(&self.pool).await.unwrap()
     }
 
     async fn count(&self, table: &str) -> i64 {

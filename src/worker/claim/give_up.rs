@@ -7,14 +7,9 @@ use crate::domain::outcome::{ErrorType, Outcome, RunError};
 use crate::domain::run_status::RunStatus;
 use crate::domain::stop_reason::StopReason;
 use crate::store::StoreError;
-use crate::store::claim::MAX_TAKEOVERS;
 use crate::store::give_up::give_up;
 use crate::store::retry::in_time;
 use crate::worker::services::Services;
-
-/// Takeovers without progress after which a run is failed without reading it: the workers that read
-/// it in order to settle it have stopped as well.
-pub(in crate::worker) const GIVE_UP_AFTER: i32 = 2 * MAX_TAKEOVERS;
 
 /// Fails a run by a change of its row alone.
 pub(in crate::worker) async fn fail_unread(

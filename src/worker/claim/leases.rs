@@ -8,12 +8,13 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::active_runs::ActiveRuns;
+use super::lost_leases::LostLeases;
 use crate::domain::claim::since_boot;
 use crate::domain::ids::{RunId, WorkerId};
 use crate::faults::{self, Point};
 use crate::store::StoreError;
-use crate::store::claim::renew;
 use crate::store::connections::Connections;
+use crate::store::leases::{renew, take_back_takeovers};
 use crate::tools::lease::LeaseClock;
 
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -27,6 +28,7 @@ pub(in crate::worker) struct Heartbeat {
     /// A pool of its own, so that a busy pool never delays a renewal.
     pub(in crate::worker) pool: Connections,
     pub(in crate::worker) active: Arc<ActiveRuns>,
+    pub(in crate::worker) lost: LostLeases,
     /// The time of the last renewal that succeeded, for readiness checks.
     pub(in crate::worker) lease: LeaseClock,
 }
@@ -76,6 +78,18 @@ impl Heartbeat {
         for run_id in held.into_iter().filter(is_lost) {
             self.active.lose(run_id);
         }
+        self.take_back_takeovers().await
+    }
+
+    /// Reports that this worker is alive although it lost leases: no run of them killed it.
+    async fn take_back_takeovers(&self) -> Result<(), StoreError> {
+        let lost = self.lost.list();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let take_back = async |conn: &mut _| take_back_takeovers(conn, self.worker, &lost).await;
+        self.pool.with(take_back).await?;
+        self.lost.remove(&lost);
         Ok(())
     }
 }

@@ -2,7 +2,9 @@
 
 mod active_runs;
 mod give_up;
+mod isolation;
 mod leases;
+pub(in crate::worker) mod lost_leases;
 pub(in crate::worker) mod node;
 mod slots;
 mod sweep;

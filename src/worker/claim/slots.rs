@@ -1,10 +1,11 @@
 //! The slots of a worker: the number of runs that it executes at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::worker::run::slot::Slot;
+use crate::worker::run::slot::{Slot, TimeSlices};
 
 /// Runs that may wait without a slot, for each slot: the process keeps each of them in memory, and
 /// renews its lease.
@@ -15,12 +16,15 @@ const WAITING_PER_SLOT: usize = 8;
 pub(in crate::worker) struct Slots {
     free: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
+    slices: Arc<TimeSlices>,
 }
 
 impl Slots {
     pub(in crate::worker) fn new(slots: usize) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
-        Self { free: semaphore(slots), waiting: semaphore(slots.saturating_mul(WAITING_PER_SLOT)) }
+        let waiting = semaphore(slots.saturating_mul(WAITING_PER_SLOT));
+        let slices = Arc::new(TimeSlices { has_queue: Arc::default(), paused: semaphore(slots) });
+        Self { free: semaphore(slots), waiting, slices }
     }
 
     /// The free slots.
@@ -28,15 +32,30 @@ impl Slots {
         &self.free
     }
 
+    /// True while queued runs may be waiting for a slot.
+    pub(in crate::worker) fn has_queue(&self) -> &Arc<AtomicBool> {
+        &self.slices.has_queue
+    }
+
+    /// Sets whether queued runs may be waiting for a slot.
+    pub(in crate::worker) fn set_queue(&self, has_queue: bool) {
+        self.slices.has_queue.store(has_queue, Ordering::Relaxed);
+    }
+
     /// The slot of a run. A run that exceeds the number of slots holds none.
     pub(in crate::worker) fn of_run(&self, held: Option<OwnedSemaphorePermit>) -> Slot {
-        Slot::new(held, &self.free, &self.waiting)
+        Slot::new(held, &self.free, &self.waiting, &self.slices)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::advance;
+
     use super::*;
+    use crate::domain::suspicion::Suspicion;
+    use crate::worker::claim::isolation::Isolation;
+    use crate::worker::run::slot::TIME_SLICE;
 
     fn slot(slots: &Slots) -> Slot {
         slots.of_run(Some(Arc::clone(slots.free()).try_acquire_owned().unwrap()))
@@ -68,6 +87,36 @@ mod tests {
         let mut one_more = slot(&slots);
         one_more.release();
         assert_eq!(slots.free().available_permits(), 0, "the run keeps its slot");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_gives_its_slot_to_queued_runs_after_its_time_slice() {
+        let slots = Slots::new(1);
+        let mut long = slot(&slots);
+        slots.set_queue(true);
+        long.end_time_slice();
+        assert_eq!(slots.free().available_permits(), 0, "its time slice is not over");
+        advance(TIME_SLICE).await;
+        slots.set_queue(false);
+        long.end_time_slice();
+        assert_eq!(slots.free().available_permits(), 0, "no run waits");
+        slots.set_queue(true);
+        long.end_time_slice();
+        drop(slot(&slots));
+        long.reacquire().await;
+        assert_eq!(slots.free().available_permits(), 0);
+        long.end_time_slice();
+        assert_eq!(slots.free().available_permits(), 0, "its next time slice has begun");
+    }
+
+    #[tokio::test]
+    async fn a_run_that_waits_for_sub_agents_is_not_isolated_from_them() {
+        let (slots, isolation) = (Slots::new(2), Isolation::default());
+        let mut parent = slot(&slots);
+        parent.isolate(isolation.permit(Suspicion::Isolated).unwrap());
+        assert!(isolation.permit(Suspicion::Suspected).is_none());
+        parent.yield_to_sub_agents();
+        assert!(isolation.permit(Suspicion::Isolated).is_some());
     }
 
     #[tokio::test]

@@ -6,19 +6,20 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use super::give_up::{GIVE_UP_AFTER, fail_unread};
+use super::give_up::fail_unread;
 use super::worker::Worker;
 use crate::bus::HandOver;
 use crate::domain::claim::{Claimed, since_boot};
+use crate::domain::suspicion::{GIVEN_UP_AFTER, SUSPECTED_AFTER, Suspicion};
 use crate::faults::{self, Bug};
 use crate::metrics::ClaimedFrom;
 use crate::spans::OpenSpan;
 use crate::store::StoreError;
-use crate::store::claim::{Claims, MAX_TAKEOVERS, claim_expired, claim_queued, claim_woken};
+use crate::store::claim::{Claims, claim_expired, claim_queued, claim_woken};
 use crate::store::retry::in_time;
 use crate::worker::run::driver::drive;
 use crate::worker::run::slot::Slot;
@@ -26,6 +27,8 @@ use crate::worker::run::spans::{begin_run_span, log_span};
 
 /// The interval at which each process checks for unannounced work and expired leases.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// The interval at which each process checks for suspects whose pause is over.
+const SUSPECT_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of runs that one statement claims.
 const CLAIM_BATCH: usize = 16;
 
@@ -34,24 +37,31 @@ const CLAIM_BATCH: usize = 16;
 enum ClaimSource {
     Queued,
     /// The lease has expired.
-    Expired,
+    Expired(Suspicion),
     /// The calls that the run waited for were answered.
     Answered,
 }
 
 impl ClaimSource {
     /// The sources that may not have been announced.
-    const UNANNOUNCED: [Self; 2] = [Self::Expired, Self::Answered];
+    const UNANNOUNCED: [Self; 2] = [Self::Expired(Suspicion::None), Self::Answered];
 }
 
 impl From<ClaimSource> for ClaimedFrom {
     fn from(source: ClaimSource) -> Self {
         match source {
             ClaimSource::Queued => Self::Queue,
-            ClaimSource::Expired => Self::ExpiredLease,
+            ClaimSource::Expired(_) => Self::ExpiredLease,
             ClaimSource::Answered => Self::Wait,
         }
     }
+}
+
+/// The result of one claim.
+struct Batch {
+    claimed: usize,
+    /// As many runs were claimed as one statement may, so that there may be more.
+    is_full: bool,
 }
 
 impl Worker {
@@ -62,19 +72,25 @@ impl Worker {
     ) {
         while let Some(HandOver { run, slot, asked_at }) = handed.recv().await {
             self.services.metrics.runs_claimed(ClaimedFrom::HandOver, 1);
-            self.spawn(run, asked_at, Some(slot));
+            self.spawn(run, asked_at, self.slots.of_run(Some(slot)));
         }
     }
 
     /// Claims queued runs until `shutdown` is cancelled. It is checked between two claims only: a run
     /// that was claimed and then dropped would wait until its lease expires.
     pub(super) async fn claim_loop(self: &Arc<Self>, shutdown: &CancellationToken) {
-        while let Some(Ok(slot)) =
-            shutdown.run_until_cancelled(Arc::clone(self.slots.free()).acquire_owned()).await
-        {
+        loop {
+            if self.slots.free().available_permits() == 0 {
+                // Runs may be waiting for a slot, until a claim shows that there are none.
+                self.slots.set_queue(true);
+            }
+            let slot = Arc::clone(self.slots.free()).acquire_owned();
+            let Some(Ok(slot)) = shutdown.run_until_cancelled(slot).await else { return };
             // Registered before the claim: work that is announced during the claim is not missed.
             let announced = self.services.bus.work();
-            if self.claim_and_spawn(ClaimSource::Queued, slot).await > 0 {
+            let batch = self.claim_and_spawn(ClaimSource::Queued, slot).await;
+            self.slots.set_queue(batch.is_full);
+            if batch.claimed > 0 {
                 continue;
             }
             tokio::select! {
@@ -86,11 +102,11 @@ impl Worker {
         }
     }
 
-    /// Claims runs that no worker holds, if there is a free slot.
+    /// Claims runs that no worker holds, while there are free slots.
     async fn claim_unannounced(self: &Arc<Self>) {
         for source in ClaimSource::UNANNOUNCED {
             if let Ok(slot) = Arc::clone(self.slots.free()).try_acquire_owned() {
-                self.claim_and_spawn(source, slot).await;
+                self.claim_all(source, slot).await;
             }
         }
     }
@@ -103,54 +119,106 @@ impl Worker {
         }
         let mut sweep = interval(sweep_interval());
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut suspects_due_at = Instant::now();
         while shutdown.run_until_cancelled(sweep.tick()).await.is_some() {
             for source in ClaimSource::UNANNOUNCED {
                 // A claim that finds no run releases its slot at once.
                 let slot = Arc::clone(self.slots.free()).acquire_owned();
                 let Some(Ok(slot)) = shutdown.run_until_cancelled(slot).await else { return };
-                self.claim_and_spawn(source, slot).await;
+                self.claim_all(source, slot).await;
+            }
+            // The next suspect follows soon after the one before it.
+            if suspects_due_at <= Instant::now() || !self.isolation.is_unused() {
+                suspects_due_at = Instant::now() + SUSPECT_INTERVAL;
+                self.claim_suspects(shutdown).await;
             }
         }
     }
 
-    /// Claims as many runs as there are free slots, drives them and returns their number.
+    /// Claims runs of a source, again while a batch is full and slots are free: after the death of a
+    /// process with many runs, the next one has all of them at once.
+    async fn claim_all(self: &Arc<Self>, source: ClaimSource, slot: OwnedSemaphorePermit) {
+        let mut slot = Some(slot);
+        while let Some(free) = slot {
+            let batch = self.claim_and_spawn(source, free).await;
+            slot = None;
+            if batch.is_full {
+                slot = Arc::clone(self.slots.free()).try_acquire_owned().ok();
+            }
+        }
+    }
+
+    /// Claims suspects one by one, as far as they may be executed at the same time. Those with less
+    /// suspicion come first, because most of them are innocent.
+    async fn claim_suspects(self: &Arc<Self>, shutdown: &CancellationToken) {
+        for suspicion in [Suspicion::Suspected, Suspicion::Isolated] {
+            while let Some(isolation) = self.isolation.permit(suspicion) {
+                let slot = Arc::clone(self.slots.free()).acquire_owned();
+                let Some(Ok(slot)) = shutdown.run_until_cancelled(slot).await else { return };
+                let source = ClaimSource::Expired(suspicion);
+                let (asked_at, mut runs) = self.claim_runs(source, 1).await;
+                let Some(run) = runs.pop() else { break };
+                tracing::warn!(
+                    run.id = %run.fence.run_id, takeovers = run.takeovers,
+                    "claimed a run during which several workers died"
+                );
+                let mut slot = self.slots.of_run(Some(slot));
+                slot.isolate(isolation);
+                self.spawn(run, asked_at, slot);
+            }
+        }
+    }
+
+    /// Claims as many runs as there are free slots and drives them.
     async fn claim_and_spawn(
         self: &Arc<Self>,
         source: ClaimSource,
         slot: OwnedSemaphorePermit,
-    ) -> usize {
-        let (asked_at, claims) = in_time(self.claim(source)).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, ?source, "claim of runs failed");
-            <(Duration, Claims)>::default()
-        });
-        let claimed = claims.runs.len();
-        self.services.metrics.runs_claimed(source.into(), claimed);
+    ) -> Batch {
+        let limit = self.slots.free().available_permits().min(CLAIM_BATCH - 1) + 1;
+        let (asked_at, runs) = self.claim_runs(source, limit).await;
+        let claimed = runs.len();
         let mut first = Some(slot);
-        for run in claims.runs {
+        for run in runs {
             // Requests may have taken slots meanwhile. One run too many is better than a claimed run
             // that is not driven and whose lease is not renewed.
             let slot =
                 first.take().or_else(|| Arc::clone(self.slots.free()).try_acquire_owned().ok());
-            self.spawn(run, asked_at, slot);
+            self.spawn(run, asked_at, self.slots.of_run(slot));
         }
-        for run in claims.unreadable.iter().filter(|run| run.takeovers > MAX_TAKEOVERS) {
-            // Boxed, because the future is large and rarely needed.
-            Box::pin(fail_unread(&self.services, run.session_id, run.fence)).await;
-        }
-        claimed
+        Batch { claimed, is_full: claimed == limit }
     }
 
     /// Claims runs. Returns them with a time since boot before the claim, from which their leases
-    /// are measured.
-    async fn claim(&self, source: ClaimSource) -> Result<(Duration, Claims), StoreError> {
-        let limit = self.slots.free().available_permits().min(CLAIM_BATCH - 1) + 1;
+    /// are measured. Runs that cannot be read are not returned, and fail after several claims.
+    async fn claim_runs(&self, source: ClaimSource, limit: usize) -> (Duration, Vec<Claimed>) {
+        let (asked_at, claims) = in_time(self.claim(source, limit)).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, ?source, "claim of runs failed");
+            <(Duration, Claims)>::default()
+        });
+        self.services.metrics.runs_claimed(source.into(), claims.runs.len());
+        for run in claims.unreadable.iter().filter(|run| run.takeovers >= SUSPECTED_AFTER) {
+            // Boxed, because the future is large and rarely needed.
+            Box::pin(fail_unread(&self.services, run.session_id, run.fence)).await;
+        }
+        (asked_at, claims.runs)
+    }
+
+    async fn claim(
+        &self,
+        source: ClaimSource,
+        limit: usize,
+    ) -> Result<(Duration, Claims), StoreError> {
         let limit = i64::try_from(limit).unwrap_or(1);
         let claim = async |conn: &mut PgConnection| match source {
             ClaimSource::Queued => self.claim_queued(conn, limit).await,
-            ClaimSource::Expired => {
+            // After an outage of the database the heartbeat comes first: it reports the leases that
+            // this worker lost, so that they do not count as its death.
+            ClaimSource::Expired(_) if !self.services.lease.is_fresh() => Ok(Claims::default()),
+            ClaimSource::Expired(suspicion) => {
                 #[cfg(feature = "faults")]
                 crate::store::injected_bugs::expire_by_process_clock(&mut *conn).await?;
-                claim_expired(conn, self.id, limit).await
+                claim_expired(conn, self.id, suspicion, limit).await
             }
             ClaimSource::Answered => claim_woken(conn, self.id, limit).await,
         };
@@ -176,15 +244,9 @@ impl Worker {
         claim_queued(conn, self.id, None, limit).await
     }
 
-    fn spawn(
-        self: &Arc<Self>,
-        run: Claimed,
-        asked_at: Duration,
-        slot: Option<OwnedSemaphorePermit>,
-    ) {
+    fn spawn(self: &Arc<Self>, run: Claimed, asked_at: Duration, mut slot: Slot) {
         let worker = Arc::clone(self);
         self.runs.spawn(async move {
-            let mut slot = worker.slots.of_run(slot);
             let span = log_span(&run);
             let others_wait = worker.drive(run, asked_at, &mut slot).instrument(span).await;
             drop(slot);
@@ -201,7 +263,7 @@ impl Worker {
         // The spans of requests and calls are children of the span of the run.
         run.options.trace = span.as_ref().and_then(OpenSpan::place).or(run.options.trace);
         let (run_id, session_id) = (run.fence.run_id, run.session_id);
-        if run.takeovers > GIVE_UP_AFTER {
+        if run.takeovers >= GIVEN_UP_AFTER {
             fail_unread(services, session_id, run.fence).await;
             return true;
         }

@@ -10,10 +10,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::active_runs::{ActiveRuns, forward_cancels};
+use super::isolation::Isolation;
 use super::leases::Heartbeat;
+use super::lost_leases::LostLeases;
 use super::node::Node;
 use super::slots::Slots;
-use crate::bus::{Bus, HandOver};
+use crate::bus::{Bus, HandOver, WorkerSlots};
 use crate::domain::circuit::Circuit;
 use crate::domain::ids::WorkerId;
 use crate::domain::prompt_cache::CacheTtl;
@@ -22,8 +24,8 @@ use crate::faults::{self, Point};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::server_health::ServerHealth;
-use crate::store::claim::expire;
 use crate::store::connections::Connections;
+use crate::store::leases::expire;
 use crate::store::quotas::Quotas;
 use crate::store::retry::in_time;
 use crate::tools::Registry;
@@ -74,6 +76,7 @@ pub struct Worker {
     pub(super) id: WorkerId,
     pub(super) services: Services,
     pub(super) slots: Slots,
+    pub(super) isolation: Isolation,
     pub(super) active: Arc<ActiveRuns>,
     pub(super) runs: TaskTracker,
     pub(super) shutdown: ShutdownSignals,
@@ -89,6 +92,7 @@ impl Worker {
         Arc::new(Self {
             id: parts.node.id(),
             slots: Slots::new(parts.slots),
+            isolation: Isolation::default(),
             active: Arc::default(),
             runs: TaskTracker::new(),
             shutdown: ShutdownSignals::default(),
@@ -108,6 +112,7 @@ impl Worker {
                 metrics: parts.metrics,
                 server_health: ServerHealth::default(),
                 awaited: AwaitedRuns::default(),
+                lost_leases: LostLeases::default(),
                 lease: LeaseClock::default(),
                 transcripts: TranscriptCache::default(),
             },
@@ -134,7 +139,9 @@ impl Worker {
         let collect = workspace_gc::collect_periodically(pool, folder);
         helpers.spawn(shutdown.clone().run_until_cancelled_owned(collect));
 
-        let mut handed = self.services.bus.open_hand_over(self.id, Arc::clone(self.slots.free()));
+        let (free, has_queue) = (Arc::clone(self.slots.free()), Arc::clone(self.slots.has_queue()));
+        let slots = WorkerSlots { free, has_queue };
+        let mut handed = self.services.bus.open_hand_over(self.id, slots);
         tokio::join!(
             self.claim_loop(&shutdown),
             self.sweep_loop(&shutdown),
@@ -171,6 +178,7 @@ impl Worker {
             worker: self.id,
             pool: self.heartbeat_pool.clone(),
             active: Arc::clone(&self.active),
+            lost: self.services.lost_leases.clone(),
             lease: self.lease(),
         }
     }

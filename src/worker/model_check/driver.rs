@@ -3,13 +3,14 @@
 
 use super::mapping::{calls, file, next_step, rows};
 use super::rules::Rules;
-use super::state::{CALLS, Driver, EFFECT, HistoryEntry, Ledger, Next, State, WRITE};
+use super::state::{
+    CALLS, CRASH_LOOP_AFTER, Driver, EFFECT, HistoryEntry, Ledger, Next, State, WRITE,
+};
 use super::store::Step;
 use crate::agent;
 use crate::domain::call_end::RunEnd;
 use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
-use crate::store::claim::MAX_TAKEOVERS;
 use crate::worker::tool_round::ledger::{AfterCrash, after_crash};
 use crate::worker::tool_round::plan::{Closing, ToolRound};
 
@@ -53,7 +54,7 @@ impl Work<'_> {
             self.driver.history = self.state.tables.history;
         }
         self.driver.is_resumed = self.driver.history.contains(HistoryEntry::User);
-        if self.driver.takeovers > MAX_TAKEOVERS {
+        if self.driver.takeovers >= CRASH_LOOP_AFTER {
             return self.next(Next::Close(RunStatus::Failed));
         }
         self.next(Next::Announce)

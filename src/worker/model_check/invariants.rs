@@ -3,7 +3,6 @@
 use super::state::{CALLS, HistoryEntry, Next, State};
 use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
-use crate::store::claim::MAX_TAKEOVERS;
 
 /// The name of an invariant, and its check.
 type Invariant = (&'static str, fn(&State) -> bool);
@@ -16,7 +15,7 @@ pub(super) fn violated(state: &State) -> Option<&'static str> {
         ("the model accepts the history", is_history_valid),
         ("messages and ledger agree", does_ledger_agree),
         ("a reply that is stored is not asked for again", is_reply_kept),
-        ("takeovers without progress, and they alone, end a run", is_poison_stopped),
+        ("deaths of workers without progress, and they alone, end a run", is_poison_stopped),
         ("a session has one active run", is_one_live),
     ];
     invariants.into_iter().find(|(_, holds)| !holds(state)).map(|(name, _)| name)
@@ -75,7 +74,7 @@ fn is_reply_kept(state: &State) -> bool {
 }
 
 fn is_poison_stopped(state: &State) -> bool {
-    let is_stuck = state.ghost.claims_in_vain > MAX_TAKEOVERS;
+    let is_stuck = state.ghost.is_stuck;
     let mut drivers = state.drivers.iter().flatten();
     let goes_on =
         drivers.any(|driver| driver.attempt == state.tables.attempt && driver.next == Next::Wait);

@@ -43,12 +43,12 @@ fn violated_without(rules: Rules) -> &'static str {
 
 #[test]
 fn no_interleaving_of_two_processes_violates_an_invariant() {
-    assert_safe(APART, 131_354);
+    assert_safe(APART, 160_458);
 }
 
 #[test]
 fn no_interleaving_within_one_process_violates_an_invariant() {
-    assert_safe(TOGETHER, 126_202);
+    assert_safe(TOGETHER, 144_778);
 }
 
 #[test]
@@ -84,13 +84,28 @@ fn with_reply_and_ledger_in_two_commits_they_disagree() {
 #[test]
 fn with_uncounted_takeovers_a_crash_loop_never_ends() {
     let rules = Rules { takeovers_are_counted: false, ..Rules::ALL };
-    assert_eq!(violated_without(rules), "takeovers without progress, and they alone, end a run");
+    assert_eq!(
+        violated_without(rules),
+        "deaths of workers without progress, and they alone, end a run"
+    );
 }
 
 #[test]
 fn with_takeovers_never_reset_a_healthy_run_is_given_up() {
     let rules = Rules { progress_is_noticed: false, ..Rules::ALL };
-    assert_eq!(violated_without(rules), "takeovers without progress, and they alone, end a run");
+    assert_eq!(
+        violated_without(rules),
+        "deaths of workers without progress, and they alone, end a run"
+    );
+}
+
+#[test]
+fn with_lost_leases_counted_as_deaths_a_healthy_run_is_given_up() {
+    let rules = Rules { lost_leases_are_taken_back: false, ..Rules::ALL };
+    assert_eq!(
+        violated_without(rules),
+        "deaths of workers without progress, and they alone, end a run"
+    );
 }
 
 #[test]

@@ -15,8 +15,10 @@ pub(super) struct Rules {
     pub(super) plans_come_with_the_reply: bool,
     /// A call with effects that may have started is not run again.
     pub(super) effects_are_not_repeated: bool,
-    /// Each claim counts as a takeover.
+    /// Each claim of a run that its last worker did not release counts as a takeover.
     pub(super) takeovers_are_counted: bool,
+    /// A worker that notices that it lost a lease takes back the takeover that this caused.
+    pub(super) lost_leases_are_taken_back: bool,
     /// A committed step resets the count of takeovers.
     pub(super) progress_is_noticed: bool,
     /// A run waits until the one before it in its session has settled.
@@ -38,6 +40,7 @@ impl Rules {
         plans_come_with_the_reply: true,
         effects_are_not_repeated: true,
         takeovers_are_counted: true,
+        lost_leases_are_taken_back: true,
         progress_is_noticed: true,
         runs_wait_in_line: true,
         drivers_resume: true,

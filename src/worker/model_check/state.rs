@@ -83,6 +83,9 @@ pub(super) enum Next {
     Settle(RunStatus),
 }
 
+/// Deaths of workers after which a run fails: fewer than in the service, so that the search gets there.
+pub(super) const CRASH_LOOP_AFTER: i32 = 3;
+
 /// A driver: the knowledge of one worker about the run that it claimed, and its next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Driver {
@@ -143,8 +146,10 @@ pub(super) struct Ghost {
     pub(super) is_written: bool,
     /// The number of starts of the call with effects.
     pub(super) effects: u8,
-    /// Claims since the last committed step with progress.
-    pub(super) claims_in_vain: i32,
+    /// Deaths of workers, and failures, since the last committed step with progress.
+    pub(super) deaths: i32,
+    /// The newest claim came after too many of them.
+    pub(super) is_stuck: bool,
     /// A driver that had lost the run has written a step.
     pub(super) stale_write: bool,
 }
@@ -210,7 +215,8 @@ impl State {
             self.tables.is_cancel_requested = false;
             self.tables.takeovers = 0;
             if !self.tables.is_crash_loop {
-                self.ghost.claims_in_vain = 0;
+                self.ghost.deaths = 0;
+                self.ghost.is_stuck = false;
             }
             if self.drivers == [None; 2] {
                 self.faults = Faults::MAX;

@@ -1,7 +1,7 @@
 //! The effects of the statements of the store: `claim`, `renew`, `release`, `step`.
 
 use super::rules::Rules;
-use super::state::{Driver, HistoryEntry, Ledger, Next, State};
+use super::state::{CRASH_LOOP_AFTER, Driver, HistoryEntry, Ledger, Next, State};
 use crate::domain::run_status::RunStatus;
 
 /// The changes of a step, a model of [`crate::store::step::StepCommit`].
@@ -46,7 +46,7 @@ impl State {
             *row = record.or(*row);
         }
         if step.is_progress && step.settles.is_none() {
-            self.ghost.claims_in_vain = 0;
+            self.ghost.deaths = 0;
         }
         if step.is_progress && rules.progress_is_noticed {
             self.tables.takeovers = 0;
@@ -66,12 +66,14 @@ impl State {
         if tables.status != RunStatus::Queued && !is_expired {
             return None;
         }
+        let is_takeover = tables.owner.is_some();
         tables.status = RunStatus::Running;
         tables.attempt += 1;
-        tables.takeovers += i32::from(rules.takeovers_are_counted);
+        tables.takeovers += i32::from(is_takeover && rules.takeovers_are_counted);
         tables.owner = Some(process);
         tables.is_leased = true;
-        self.ghost.claims_in_vain += 1;
+        self.ghost.deaths += i32::from(is_takeover);
+        self.ghost.is_stuck = self.ghost.deaths >= CRASH_LOOP_AFTER;
         Some(Driver::new(tables.attempt, tables.takeovers, Next::Resume))
     }
 
@@ -90,9 +92,23 @@ impl State {
         }
         self.tables.is_leased = false;
         self.tables.owner = None;
-        if !has_failed {
-            self.tables.takeovers = (self.tables.takeovers - 1).max(0);
-            self.ghost.claims_in_vain = (self.ghost.claims_in_vain - 1).max(0);
+        self.tables.takeovers += i32::from(has_failed);
+        self.ghost.deaths += i32::from(has_failed);
+    }
+
+    /// Takes back the takeover from a driver that lost its lease, or the run from its owner if there
+    /// was none yet.
+    pub(super) fn take_back_takeover(&mut self, rules: &Rules, driver: &Driver, process: u8) {
+        if self.tables.status != RunStatus::Running {
+            return;
+        }
+        if self.holds(driver, process) {
+            self.tables.owner = None;
+        } else if self.tables.attempt > driver.attempt {
+            self.ghost.deaths = (self.ghost.deaths - 1).max(0);
+            if rules.lost_leases_are_taken_back {
+                self.tables.takeovers = (self.tables.takeovers - 1).max(0);
+            }
         }
     }
 }

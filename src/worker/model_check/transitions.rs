@@ -18,7 +18,7 @@ pub(super) fn transitions(state: &State, rules: &Rules, processes: Processes) ->
             Some(driver) => {
                 let driver_slot = DriverSlot { slot, process, driver };
                 advance(state, rules, driver_slot, &mut found);
-                lose(state, driver_slot, &mut found);
+                lose(state, rules, driver_slot, &mut found);
                 release(state, driver_slot, &mut found);
             }
         }
@@ -63,7 +63,12 @@ fn advance(state: &State, rules: &Rules, driver_slot: DriverSlot, found: &mut Ve
 }
 
 /// The heartbeat, and the worker's own clock.
-fn lose(state: &State, DriverSlot { slot, process, .. }: DriverSlot, found: &mut Vec<Transition>) {
+fn lose(
+    state: &State,
+    rules: &Rules,
+    DriverSlot { slot, process, driver }: DriverSlot,
+    found: &mut Vec<Transition>,
+) {
     let mut renewed = *state;
     if renewed.renew(process) {
         if renewed != *state {
@@ -71,11 +76,13 @@ fn lose(state: &State, DriverSlot { slot, process, .. }: DriverSlot, found: &mut
         }
     } else {
         renewed.drivers[slot] = None;
+        renewed.take_back_takeover(rules, &driver, process);
         found.push(("a driver notices that its lease is lost", renewed));
     }
     if !state.tables.is_leased {
         let mut after = *state;
         after.drivers[slot] = None;
+        after.take_back_takeover(rules, &driver, process);
         found.push(("a worker finds its lease stale", after));
     }
 }

@@ -22,12 +22,13 @@ use crate::domain::outcome::{Outcome, RunError};
 use crate::domain::run_status::RunStatus;
 use crate::domain::state_change::StateChange;
 use crate::domain::stop_reason::StopReason;
+use crate::domain::suspicion::CRASH_LOOP_AFTER;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
 use crate::model::{Head, Reply};
 use crate::spans::OpenSpan;
-use crate::store::claim::{MAX_TAKEOVERS, release};
+use crate::store::leases::release;
 use crate::store::retry::in_time;
 use crate::store::step::{NewMessage, StepCommit};
 use crate::worker::compaction::Compactor;
@@ -94,6 +95,7 @@ impl Driver<'_> {
         self.compactor.compact(&mut self.state, &mut self.model, &head).await?;
         loop {
             self.state.progress.stop_if_draining()?;
+            self.state.share_slot().await?;
             if self.tool_lists.is_due(&self.state) {
                 Box::pin(self.tool_lists.report(&mut self.state)).await?;
             }
@@ -122,7 +124,7 @@ impl Driver<'_> {
         let attempt = claim.fence.attempt;
         resume(&mut self.state, attempt > 1).await?;
         // Checked only now: to settle a run, the stored messages must be known.
-        if claim.takeovers > MAX_TAKEOVERS {
+        if claim.takeovers >= CRASH_LOOP_AFTER {
             return Err(StopCause::CrashLoop);
         }
         // A run that was claimed only to settle it must not run a call that waited for an approval.
@@ -288,6 +290,7 @@ impl Driver<'_> {
         self.tools.cancel_calls();
         if matches!(cause, StopCause::LeaseLost) {
             self.run.services.metrics.lease_lost();
+            self.run.services.lost_leases.add(self.run.claim.fence);
         }
         match cause.into_ending(self.run.run_id()) {
             Ending::None => Ok(()),

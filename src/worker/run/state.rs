@@ -1,9 +1,13 @@
 //! The state of a run that all its parts work on.
 
+use std::time::Instant;
+
 use super::context::RunContext;
 use super::progress::Progress;
 use super::slot::Slot;
 use super::step_writer::StepWriter;
+use super::stop_cause::StopCause;
+use crate::agent::Step;
 
 /// The state of a run that all its parts work on.
 #[derive(Debug)]
@@ -17,5 +21,21 @@ pub(in crate::worker) struct RunState<'a> {
 impl<'a> RunState<'a> {
     pub(in crate::worker) fn new(run: &'a RunContext<'a>, slot: &'a mut Slot) -> Self {
         Self { run, slot, progress: Progress::new(run), writer: StepWriter::new(run) }
+    }
+
+    /// Gives the slot to a queued run if the time slice of this one is over, and waits for the next one.
+    /// A suspect that has made progress is no longer one.
+    pub(in crate::worker) async fn share_slot(&mut self) -> Result<(), StopCause> {
+        if self.writer.has_progressed() {
+            self.slot.end_isolation();
+        }
+        let is_finished = matches!(self.progress.agent.step(), Step::Finish(_));
+        if is_finished || !self.slot.end_time_slice() {
+            return Ok(());
+        }
+        let since = Instant::now();
+        self.run.signals.unless_draining(self.slot.reacquire()).await?;
+        self.progress.exclude(since.elapsed());
+        Ok(())
     }
 }

@@ -25,6 +25,8 @@ pub(in crate::worker) struct StepWriter<'a> {
     steps: i32,
     /// The user message is in the history and the run is out of the queue.
     is_begun: bool,
+    /// A step with progress was committed.
+    has_progressed: bool,
     /// Other runs of the session wait for this one.
     others_wait: bool,
     /// The owner of the session has a budget.
@@ -40,6 +42,7 @@ impl<'a> StepWriter<'a> {
             transcript: run.services.transcripts.take(claim.session_id),
             steps: claim.steps,
             is_begun: claim.begun.is_some(),
+            has_progressed: false,
             others_wait: false,
             is_budgeted: claim.is_budgeted,
             permission_mode: claim.permissions.mode,
@@ -53,6 +56,10 @@ impl<'a> StepWriter<'a> {
     /// Notes that stored messages of the run were found.
     pub(in crate::worker) fn set_begun(&mut self) {
         self.is_begun = true;
+    }
+
+    pub(in crate::worker) fn has_progressed(&self) -> bool {
+        self.has_progressed
     }
 
     pub(in crate::worker) fn others_wait(&self) -> bool {
@@ -103,6 +110,7 @@ impl<'a> StepWriter<'a> {
         self.others_wait = committed.queued > 0;
         self.is_budgeted = committed.is_budgeted;
         self.is_begun |= step.dequeues;
+        self.has_progressed |= step.is_progress;
         services.bus.publish(self.run.session_id(), committed.frames);
         for message in messages {
             self.transcript.push(message.message.role, message.message.content.as_str());

@@ -44,7 +44,7 @@ pub(in crate::worker) enum Ending {
     None,
     /// Release the lease, so that another worker continues the run.
     Release {
-        /// The run failed here, which counts as a takeover.
+        /// The run may be the cause, so the release counts as a takeover.
         has_failed: bool,
     },
     /// Settle the run.
@@ -85,7 +85,8 @@ impl StopCause {
             }
             Self::Store(error) => {
                 tracing::error!(run.id = %run_id, %error, "run released after a database failure");
-                Ending::Release { has_failed: true }
+                // An unavailable database says nothing about the run.
+                Ending::Release { has_failed: !error.may_pass() }
             }
             Self::Model(error) => {
                 tracing::error!(run.id = %run_id, %error, "model returned no usable reply");
@@ -154,5 +155,27 @@ impl From<BadReply> for StopCause {
 impl From<serde_json::Error> for StopCause {
     fn from(error: serde_json::Error) -> Self {
         Self::Defect(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unavailable_database_does_not_count_against_the_run() {
+        for (error, counts) in [
+            (StoreError::NoAnswer, false),
+            (sqlx::Error::PoolTimedOut.into(), false),
+            (sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into()).into(), false),
+            (sqlx::Error::RowNotFound.into(), true),
+        ] {
+            let text = format!("{error:?}");
+            let ending = StopCause::Store(error).into_ending(RunId::new());
+            assert!(
+                matches!(ending, Ending::Release { has_failed } if has_failed == counts),
+                "{text}: {ending:?}"
+            );
+        }
     }
 }

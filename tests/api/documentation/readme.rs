@@ -192,7 +192,10 @@ fn the_reference_pages_have_every_route_code_and_event_type() {
     let codes = document.pointer(code).unwrap().as_array().unwrap();
     assert_documented("docs/errors.md", codes.iter().map(|code| code.as_str().unwrap()));
     assert_documented("docs/events.md", EventBody::KINDS);
-    assert_documented("docs/events.md", ["event_start", "event_delta", "session.deleted"]);
+    assert_documented(
+        "docs/events.md",
+        ["event_start", "event_delta", "queue_position", "session.deleted"],
+    );
     let routes = document["paths"].as_object().unwrap().keys();
     let text = page("docs/api.md");
     let is_missing = |route: &&String| !text.contains(&route.replace("{session_id}", "{id}"));

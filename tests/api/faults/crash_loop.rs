@@ -24,7 +24,7 @@ async fn a_run_on_which_workers_die_fails_with_its_calls_answered() {
     let run = session.post(json!({ "content": "Think" })).await;
     session.reached(&run, "agent.tool_use").await;
     let waiting = session.post(json!({ "content": "And then?" })).await;
-    set_takeovers(&app, 4).await;
+    set_takeovers(&app, 7).await;
     let id = session.id.clone();
     drop(session);
 

@@ -6,6 +6,7 @@ mod database;
 mod database_errors;
 mod draining;
 mod forged_notifications;
+mod killed_workers;
 mod migrations;
 mod processes;
 mod shutdown;

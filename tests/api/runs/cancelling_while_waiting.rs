@@ -17,7 +17,7 @@ async fn waiting(app: &TestApp, session: &Session<'_>) -> Value {
     session.reached(&run, "agent.tool_use").await;
     started(session, "launch").await;
     let done = sqlx::query(
-        "UPDATE runs SET status = 'requires_action', attempt = attempt + 1, takeovers = 3,
+        "UPDATE runs SET status = 'requires_action', attempt = attempt + 1, takeovers = 7,
                 lease_owner = NULL, lease_until = NULL
          WHERE id = $1::uuid",
     )

@@ -6,6 +6,7 @@ mod call_ends;
 mod cancelling;
 mod cancelling_while_waiting;
 mod explain;
+mod fairness;
 mod overload;
 mod prefer_wait;
 mod queueing;

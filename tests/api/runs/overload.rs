@@ -14,7 +14,8 @@ fn bounded(slots: usize, max_queued: u32) -> Setup {
 }
 
 async fn assert_overloaded(response: Response) {
-    assert_eq!(response.headers()["retry-after"], "5");
+    let seconds: u64 = response.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=60).contains(&seconds), "{seconds}");
     assert_eq!(response.headers()["x-should-retry"], "true");
     problem(response, 429, "overloaded").await;
 }

@@ -74,7 +74,7 @@ async fn takeovers_of_a_parent_do_not_fail_it_while_its_sub_agents_make_progress
     session.reached(&run, "agent.tool_result").await;
     let [_, geese] = wait_for_sub_agents(&session, 2).await.try_into().ok().unwrap();
     for _ in 0..3 {
-        // Two takeovers in a row are the most that a run survives.
+        // The third death makes the run a suspect.
         lose_worker(&app, &run, 2).await;
         wait_for_progress(&app, &run).await;
     }

@@ -9,8 +9,8 @@ use crate::hold::REACHED_WITHIN;
 use crate::suite::Suite;
 use crate::testbed::{Setup, Testbed};
 
-/// The run fails after three takeovers without progress.
-const DEATHS: usize = 4;
+/// The run fails after this number of deaths without progress.
+const DEATHS: usize = 7;
 const FAILPOINT: &str = "--failpoint=request-sent=abort";
 
 pub(crate) async fn run(suite: &Suite, name: &str) -> anyhow::Result<()> {

@@ -48,9 +48,12 @@ async fn views_and_all_functions_but_three_have_the_privileges_of_the_caller() {
     let database = database().await;
     let pool = database.pool(1);
     let views = "SELECT relname::text, reloptions FROM pg_class
-                 WHERE relnamespace = 'public'::regnamespace AND relkind = 'v'";
+                 WHERE relnamespace = 'public'::regnamespace AND relkind = 'v'
+                 ORDER BY 1";
     let views: Vec<(String, Vec<String>)> = sqlx::query_as(views).fetch_all(&pool).await.unwrap();
-    assert_eq!(views, [("history".to_owned(), vec!["security_invoker=true".to_owned()])]);
+    let expected = ["history", "run_queue"]
+        .map(|name| (name.to_owned(), vec!["security_invoker=true".to_owned()]));
+    assert_eq!(views, expected);
     let functions =
         "SELECT proname::text, proconfig[1], has_function_privilege('public', oid, 'EXECUTE')
                      FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef

@@ -26,7 +26,8 @@ BEGIN
     INSERT INTO workspace_sizes (session_id, tenant_id, bytes) VALUES (s, t, 1);
     INSERT INTO runs (id, session_id, tenant_id, status, accepted_seq, message_id, input,
                       fingerprint, finished_at)
-    VALUES (r, s, t, 'completed', 1, 'm', '[]', '', now());
+    VALUES (r, s, t, 'completed', 1, 'm', '[]', '', now()),
+           (gen_random_uuid(), s, t, 'queued', 2, 'n', '[]', '', NULL);
     INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id, content)
     VALUES (s, 1, t, r, 1, 'user', 'm', '[{}]');
     INSERT INTO tool_calls (session_id, message_seq, tool_use_id, tenant_id, run_id, position, name)

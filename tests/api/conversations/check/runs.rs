@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// The number of consecutive crashes after which a run fails.
-const CRASH_LOOP: usize = 3;
+const CRASH_LOOP: usize = 7;
 
 /// A fault if neither the script of the model nor an action explains the final state of a run.
 pub(in crate::conversations) fn unexplained(

@@ -227,8 +227,8 @@ fn the_final_state_of_a_run_is_explained_by_its_script_or_by_an_action() {
         (&failed("model_request_failed_error"), &retried, true, 9, false),
         (&failed("model_overloaded_error"), &scripted, true, 9, false),
         (&failed("internal_error"), &scripted, true, 9, false),
-        (&failed("crash_loop"), &scripted, true, 2, false),
-        (&failed("crash_loop"), &retried, false, 3, true),
+        (&failed("crash_loop"), &scripted, true, 6, false),
+        (&failed("crash_loop"), &retried, false, 7, true),
     ] {
         assert_eq!(is_explained(run, script, is_stopped, restarts), expected, "{run} {script}");
     }
