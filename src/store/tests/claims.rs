@@ -155,16 +155,12 @@ async fn a_run_that_failed_where_it_was_executed_counts_as_taken_over() {
     let bed = bed().await;
     bed.posted().await;
     for (has_failed, takeovers) in [(true, 1), (false, 1), (true, 2)] {
-        let run = match bed.claim(WorkerId::new()).await.pop() {
-            Some(run) => run,
-            None => {
-                let mut conn = bed.pool.acquire().await.unwrap();
-                let worker = WorkerId::new();
-                let claims = claim_expired(&mut conn, worker, Suspicion::None, 10).await.unwrap();
-                <[Claimed; 1]>::try_from(claims.runs).unwrap().into_iter().next().unwrap()
-            }
-        };
+        let mut claimed = bed.claim(WorkerId::new()).await;
         let mut conn = bed.pool.acquire().await.unwrap();
+        let worker = WorkerId::new();
+        let expired = claim_expired(&mut conn, worker, Suspicion::None, 10).await.unwrap();
+        claimed.extend(expired.runs);
+        let [run] = <[Claimed; 1]>::try_from(claimed).unwrap();
         release(&mut conn, run.fence, has_failed).await.unwrap();
         assert_eq!(bed.takeovers().await, takeovers);
     }

@@ -23,10 +23,10 @@ pub(in crate::worker) struct StepWriter<'a> {
     pub(in crate::worker) transcript: Transcript,
     /// The number of committed steps.
     steps: i32,
+    /// The number of those with progress that this worker has committed.
+    steps_with_progress: u32,
     /// The user message is in the history and the run is out of the queue.
     is_begun: bool,
-    /// A step with progress was committed.
-    has_progressed: bool,
     /// Other runs of the session wait for this one.
     others_wait: bool,
     /// The owner of the session has a budget.
@@ -42,7 +42,7 @@ impl<'a> StepWriter<'a> {
             transcript: run.services.transcripts.take(claim.session_id),
             steps: claim.steps,
             is_begun: claim.begun.is_some(),
-            has_progressed: false,
+            steps_with_progress: 0,
             others_wait: false,
             is_budgeted: claim.is_budgeted,
             permission_mode: claim.permissions.mode,
@@ -59,7 +59,7 @@ impl<'a> StepWriter<'a> {
     }
 
     pub(in crate::worker) fn has_progressed(&self) -> bool {
-        self.has_progressed
+        self.steps_with_progress > 0
     }
 
     pub(in crate::worker) fn others_wait(&self) -> bool {
@@ -110,7 +110,7 @@ impl<'a> StepWriter<'a> {
         self.others_wait = committed.queued > 0;
         self.is_budgeted = committed.is_budgeted;
         self.is_begun |= step.dequeues;
-        self.has_progressed |= step.is_progress;
+        self.steps_with_progress += u32::from(step.is_progress);
         services.bus.publish(self.run.session_id(), committed.frames);
         for message in messages {
             self.transcript.push(message.message.role, message.message.content.as_str());
