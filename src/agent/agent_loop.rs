@@ -147,7 +147,7 @@ impl AgentLoop {
         }
     }
 
-    /// Counts sampling requests of tools, which no message shows.
+    /// Counts requests that no message shows, such as sampling requests of tools.
     pub fn add_sampling_usage(&mut self, usage: Usage) {
         self.add_usage(usage);
         if matches!(self.step, Step::CallModel { .. }) {
@@ -197,7 +197,9 @@ impl AgentLoop {
                 if !calls.is_empty() {
                     return Ok(Step::CallTools(calls));
                 }
-                StopReason::EndTurn
+                // The model called a tool in place of the answer that a limit requires.
+                let is_silent = self.is_final() && message.content.joined_text()?.trim().is_empty();
+                if is_silent { unknown(stop) } else { StopReason::EndTurn }
             }
             ModelStop::PauseTurn | ModelStop::Compaction if self.may_pause() => {
                 self.pauses += 1;
@@ -205,16 +207,24 @@ impl AgentLoop {
                 return Ok(self.step.clone());
             }
             ModelStop::EndTurn => StopReason::EndTurn,
-            ModelStop::StopSequence => StopReason::StopSequence,
+            ModelStop::StopSequence(sequence) => {
+                StopReason::StopSequence { stop_sequence: sequence.clone() }
+            }
             ModelStop::MaxTokens => StopReason::MaxTokens,
             ModelStop::ModelContextWindowExceeded => StopReason::ModelContextWindowExceeded,
             ModelStop::Refusal => StopReason::Refusal(Refusal::default()),
-            ModelStop::PauseTurn | ModelStop::Compaction | ModelStop::Other(_) => {
-                StopReason::Unknown { model_stop_reason: stop.as_str().to_owned() }
-            }
+            ModelStop::PauseTurn
+            | ModelStop::Compaction
+            | ModelStop::Interrupted
+            | ModelStop::Other(_) => unknown(stop),
         };
         Ok(Step::Finish(Finish { stop_reason, limited: self.limit }))
     }
+}
+
+/// The end of a run for a reason of the model that does not end an answer.
+fn unknown(stop: &ModelStop) -> StopReason {
+    StopReason::Unknown { model_stop_reason: stop.as_str().to_owned() }
 }
 
 fn client_calls(message: &Message) -> Result<Vec<ToolCall>, BadContent> {

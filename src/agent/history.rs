@@ -76,6 +76,14 @@ pub fn is_truncated_in_call(content: &Content, stop: &ModelStop) -> Result<bool,
     Ok(*stop == ModelStop::MaxTokens && matches!(last, Some(View::ToolUse(_))))
 }
 
+/// True if a reply calls tools and has no text.
+pub fn is_call_without_text(content: &Content, stop: &ModelStop) -> Result<bool, BadContent> {
+    let blocks = content.blocks()?;
+    let has_call = blocks.iter().any(|block| matches!(block.view, View::ToolUse(_)));
+    let is_blank = content.joined_text()?.trim().is_empty();
+    Ok(*stop == ModelStop::ToolUse && has_call && is_blank)
+}
+
 fn answers<'a>(view: &'a View<'_>) -> Option<&'a str> {
     match view {
         View::Other { tool_use_id } => tool_use_id.as_deref(),

@@ -3,6 +3,7 @@
 
 mod agent_loop;
 pub mod history;
+pub mod interrupted_reply;
 pub mod repair;
 pub mod sent_view;
 

@@ -18,6 +18,7 @@ use super::traces::TraceArgs;
 use crate::domain::limits::Limits;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::run_options::OnBusy;
+use crate::domain::session::InterruptedReplies;
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -184,6 +185,10 @@ pub struct SessionArgs {
     #[arg(long, env = "TWOSTEP_MAX_ROUNDS", default_value_t = Limits::DEFAULT_ROUNDS,
           value_parser = clap::value_parser!(u32).range(0..=i64::from(Limits::MAX_ROUNDS)))]
     pub max_rounds: u32,
+    /// Treatment of a reply during which a client stops its run, in sessions that specify none:
+    /// `keep` its text in the history, or `discard` it
+    #[arg(long, env = "TWOSTEP_INTERRUPTED_REPLIES", value_enum, default_value = "keep")]
+    pub interrupted_replies: InterruptedReplies,
     /// Prices of models: JSON file, by model, in micro-dollars per million tokens of each kind
     #[arg(long, env = "TWOSTEP_PRICES", value_name = "FILE")]
     pub prices: Option<PathBuf>,

@@ -61,6 +61,7 @@ impl SessionArgs {
             max_tokens: self.max_tokens,
             system: self.system.unwrap_or_else(|| DEFAULT_SYSTEM.to_owned()),
             limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
+            interrupted_replies: self.interrupted_replies,
             prices: self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default(),
             workspace: workspace.transpose()?,
             workspace_roots: Roots::new(roots),

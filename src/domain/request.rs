@@ -77,6 +77,9 @@ pub struct RequestRecord {
     /// Token usage.
     #[serde(skip)]
     pub usage: Usage,
+    /// True if the usage includes tries that ended without a complete reply: of these, the counts
+    /// that the model's server had not reported are estimated.
+    pub usage_estimated: bool,
     /// Cost in micro-dollars, if a price is known.
     pub cost: Option<i64>,
     /// Time from the first try to the end of the last, in milliseconds.

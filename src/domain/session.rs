@@ -82,6 +82,9 @@ pub struct Settings {
     /// The party that runs the tools.
     #[serde(default, skip_serializing_if = "Dispatch::is_auto")]
     pub dispatch: Dispatch,
+    /// The treatment of replies that the client interrupts.
+    #[serde(default, skip_serializing_if = "InterruptedReplies::is_keep")]
+    pub interrupted_replies: InterruptedReplies,
     /// The sub-agents that the session can start, in addition to the general one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sub_agents: Vec<SubAgent>,
@@ -114,6 +117,35 @@ impl Dispatch {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde takes")]
     fn is_auto(&self) -> bool {
         *self == Self::Auto
+    }
+}
+
+/// The treatment of a reply during which the client stops its run.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptedReplies {
+    /// The text that was received becomes a message of the history.
+    #[default]
+    Keep,
+    /// Nothing of the reply is stored.
+    Discard,
+}
+
+impl InterruptedReplies {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde takes")]
+    fn is_keep(&self) -> bool {
+        *self == Self::Keep
     }
 }
 

@@ -13,8 +13,8 @@ pub enum ModelStop {
     ToolUse,
     /// The output budget is used up.
     MaxTokens,
-    /// The model wrote a stop sequence of the session.
-    StopSequence,
+    /// The model wrote a stop sequence of the session: this one, if the server names it.
+    StopSequence(Option<String>),
     /// The model provider paused its server-side tool loop; the request is sent again to resume it.
     PauseTurn,
     /// A classifier declined.
@@ -23,6 +23,8 @@ pub enum ModelStop {
     Compaction,
     /// The context is full.
     ModelContextWindowExceeded,
+    /// Not a reason of the model: the client stopped the run while the reply was received.
+    Interrupted,
     /// A reason that this version does not know.
     Other(String),
 }
@@ -34,11 +36,12 @@ impl ModelStop {
             Self::EndTurn => "end_turn",
             Self::ToolUse => "tool_use",
             Self::MaxTokens => "max_tokens",
-            Self::StopSequence => "stop_sequence",
+            Self::StopSequence(_) => "stop_sequence",
             Self::PauseTurn => "pause_turn",
             Self::Refusal => "refusal",
             Self::Compaction => "compaction",
             Self::ModelContextWindowExceeded => "model_context_window_exceeded",
+            Self::Interrupted => "interrupted",
             Self::Other(word) => word,
         }
     }
@@ -49,6 +52,17 @@ impl ModelStop {
     pub fn continues_reply(&self) -> bool {
         matches!(self, Self::PauseTurn | Self::Compaction)
     }
+
+    /// The stop sequence that the model wrote, if that was the reason.
+    pub fn sequence(&self) -> Option<&str> {
+        if let Self::StopSequence(sequence) = self { sequence.as_deref() } else { None }
+    }
+
+    /// Adds the stop sequence that the model wrote, if that was the reason.
+    #[must_use]
+    pub fn with_sequence(self, sequence: Option<String>) -> Self {
+        if matches!(self, Self::StopSequence(_)) { Self::StopSequence(sequence) } else { self }
+    }
 }
 
 impl From<&str> for ModelStop {
@@ -57,11 +71,12 @@ impl From<&str> for ModelStop {
             "end_turn" => Self::EndTurn,
             "tool_use" => Self::ToolUse,
             "max_tokens" => Self::MaxTokens,
-            "stop_sequence" => Self::StopSequence,
+            "stop_sequence" => Self::StopSequence(None),
             "pause_turn" => Self::PauseTurn,
             "refusal" => Self::Refusal,
             "compaction" => Self::Compaction,
             "model_context_window_exceeded" => Self::ModelContextWindowExceeded,
+            "interrupted" => Self::Interrupted,
             other => Self::Other(other.to_owned()),
         }
     }
@@ -74,14 +89,20 @@ pub enum StopReason {
     /// The model finished its answer.
     EndTurn,
     /// The model wrote a stop sequence of the session.
-    StopSequence,
+    StopSequence {
+        /// The stop sequence; absent if the model's server does not name it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop_sequence: Option<String>,
+    },
     /// The answer is truncated at the output budget.
     MaxTokens,
     /// The answer is truncated at the end of the context window.
     ModelContextWindowExceeded,
     /// The model declined; its draft was discarded.
     Refusal(Refusal),
-    /// The model stopped for a reason that this version does not know.
+    /// The model stopped for a reason that this version does not know, or that is no end of an
+    /// answer: `tool_use` if the model called a tool although a limit allowed no further calls, and
+    /// gave no answer.
     Unknown {
         /// The model's stop reason.
         model_stop_reason: String,

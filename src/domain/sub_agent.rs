@@ -158,7 +158,7 @@ pub fn report(status: RunStatus, outcome: Option<&Outcome>) -> Result<String, St
             "\n\n[The sub-agent reached a limit: its work may not be complete.]"
         }
         StopReason::EndTurn
-        | StopReason::StopSequence
+        | StopReason::StopSequence { .. }
         | StopReason::Unknown { .. }
         | StopReason::RetriesExhausted
         | StopReason::BudgetExceeded { .. }

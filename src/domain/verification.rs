@@ -28,6 +28,8 @@ pub enum Invariant {
     /// A reply that ends a turn has the result of each server tool call. Server tool calls that an
     /// interrupted turn left open are not sent.
     ServerCallsClosed,
+    /// A reply that the client interrupted has no calls, and nothing follows it in its run.
+    InterruptedReplies,
     /// Each run's part of the history is contiguous, begins with its message, and is in order.
     RunsInOrder,
     /// Attempt numbers do not decrease along a run, and none exceeds the run's.
@@ -76,6 +78,7 @@ impl Invariant {
             Self::CallsAnswered => "calls_answered",
             Self::CallIdsUnique => "call_ids_unique",
             Self::ServerCallsClosed => "server_calls_closed",
+            Self::InterruptedReplies => "interrupted_replies",
             Self::RunsInOrder => "runs_in_order",
             Self::AttemptsInOrder => "attempts_in_order",
             Self::OneLiveRun => "one_live_run",

@@ -11,6 +11,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, Response, Url};
 use secrecy::{ExposeSecret as _, SecretString};
 use sse_stream::{Sse, SseByteStream};
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::{ErrorKind, ModelError};
@@ -109,7 +110,7 @@ impl Endpoint {
         check_is_stream(response.headers())?;
         Ok(Events {
             head,
-            stream: Box::pin(SseByteStream::new(bounded(response.bytes_stream()))),
+            stream: Mutex::new(Box::pin(SseByteStream::new(bounded(response.bytes_stream())))),
             idle_timeout: self.idle_timeout,
             received_at: Instant::now(),
             content_at: Instant::now(),
@@ -223,11 +224,13 @@ fn after(at: Instant, timeout: Duration) -> Instant {
     const FAR: Duration = Duration::from_hours(24 * 365);
     at + timeout.min(FAR)
 }
+type SseStream = Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>;
 
 /// The server-sent events of a reply.
 pub(super) struct Events {
     head: ReplyHead,
-    stream: Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>,
+    /// Never locked. The mutex lets a run that reads the stream move between threads.
+    stream: Mutex<SseStream>,
     idle_timeout: Duration,
     /// The time of the last event, or of the headers.
     received_at: Instant,
@@ -255,7 +258,7 @@ impl Events {
         let content_until = after(self.content_at, patience);
         loop {
             let until = content_until.min(after(self.received_at, self.idle_timeout));
-            let event = timeout_at(until, self.stream.next()).await.map_err(|_| {
+            let event = timeout_at(until, self.stream.get_mut().next()).await.map_err(|_| {
                 if until == content_until {
                     return ModelError::NoContent(patience);
                 }

@@ -27,7 +27,7 @@ use crate::domain::tool::ToolChoice;
 pub use error::{ErrorKind, ModelError};
 pub use http::BadClient;
 pub use refused_content::RefusedContent;
-pub use reply::{Progress, Reply};
+pub use reply::{PartialReply, Progress, Reply};
 pub use reply_head::ReplyHead;
 pub use request::{Messages, Request};
 pub use server::Server;
@@ -210,10 +210,18 @@ impl ReplyStream {
     }
 
     /// Returns the complete reply after the end of the stream.
-    pub fn finish(self) -> Result<Reply, ModelError> {
+    pub fn finish(&self) -> Result<Reply, ModelError> {
         match self {
             Self::Anthropic(stream) => stream.finish(),
             Self::OpenAi(stream) => stream.finish(),
+        }
+    }
+
+    /// Closes the stream and returns the received part of the reply; `None` if it has not begun.
+    pub fn abandon(self) -> Option<PartialReply> {
+        match self {
+            Self::Anthropic(stream) => stream.abandon(),
+            Self::OpenAi(stream) => stream.abandon(),
         }
     }
 }

@@ -30,6 +30,26 @@ pub struct Reply {
     pub applied_edits: Option<Box<RawValue>>,
 }
 
+/// The part of a reply that was received before its stream ended without a complete reply.
+#[derive(Debug)]
+pub struct PartialReply {
+    /// The provider's message id; empty if none was received.
+    pub id: String,
+    /// The model that answered.
+    pub model: String,
+    /// The complete blocks, and each text as far as it was received.
+    pub content: Content,
+    /// The tokens that the request used. The server reports the output tokens last, and some servers
+    /// also the input tokens: counts that are missing are estimated.
+    pub usage: Usage,
+}
+
+/// The estimated number of tokens of a text with this number of characters.
+pub(super) fn estimated_tokens(characters: usize) -> i64 {
+    const CHARACTERS_PER_TOKEN: usize = 4;
+    i64::try_from(characters.div_ceil(CHARACTERS_PER_TOKEN)).unwrap_or(i64::MAX)
+}
+
 /// Progress of a stream, for previews.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {

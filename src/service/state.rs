@@ -18,6 +18,7 @@ use crate::domain::price::Prices;
 use crate::domain::quota::QuotaLimits;
 use crate::domain::request::RequestForm;
 use crate::domain::run_options::OnBusy;
+use crate::domain::session::InterruptedReplies;
 use crate::metrics::Metrics;
 use crate::outbound::AllowedHosts;
 use crate::store::connections::{Connections, TenantConnections};
@@ -43,6 +44,8 @@ pub struct Defaults {
     pub system: String,
     /// The limits of a run.
     pub limits: Limits,
+    /// The treatment of replies that clients interrupt.
+    pub interrupted_replies: InterruptedReplies,
     /// The prices of models, for limits of cost.
     pub prices: Prices,
     /// One workspace for all sessions, instead of one per session.

@@ -38,6 +38,7 @@ struct Row {
     content: String,
     model: Option<String>,
     stop_reason: Option<String>,
+    stop_sequence: Option<String>,
     usage: Option<String>,
     created_at: Timestamp,
 }
@@ -58,7 +59,9 @@ impl TryFrom<Row> for StoredMessage {
             message: Message {
                 role: if row.role == Role::User.as_str() { Role::User } else { Role::Assistant },
                 content: Content::parse(row.content).map_err(unreadable(TABLE, "content"))?,
-                stop_reason: row.stop_reason.as_deref().map(ModelStop::from),
+                stop_reason: row
+                    .stop_reason
+                    .map(|stop| ModelStop::from(stop.as_str()).with_sequence(row.stop_sequence)),
                 usage: usage.unwrap_or_default(),
             },
             created_at: row.created_at.to_jiff(),
@@ -87,7 +90,7 @@ pub async fn list(
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT seq AS "seq!", run_id AS "run_id!", message_id AS "message_id!", role AS "role!",
-                  content::text AS "content!", model, stop_reason, usage::text,
+                  content::text AS "content!", model, stop_reason, stop_sequence, usage::text,
                   created_at AS "created_at!: Timestamp"
            FROM history
            -- Numbers have no gaps. With both ends known, no other rows of the history are read.
@@ -115,7 +118,7 @@ pub async fn list_of_run(
     let rows = sqlx::query_as!(
         Row,
         r#"SELECT seq, run_id, message_id, role, content::text AS "content!", model, stop_reason,
-                  usage::text, created_at AS "created_at: Timestamp"
+                  stop_sequence, usage::text, created_at AS "created_at: Timestamp"
            FROM messages
            -- A fork may have ended a turn of the run in its own history.
            WHERE run_id = $1 AND session_id = (SELECT r.session_id FROM runs r WHERE r.id = $1)

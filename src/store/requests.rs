@@ -31,6 +31,7 @@ row_with_usage! {
         attempts: String,
         stop_reason: Option<String>,
         error: Option<String>,
+        usage_estimated: bool,
         duration_ms: i64,
         created_at: Timestamp,
     }
@@ -60,6 +61,7 @@ impl TryFrom<Row> for StoredRequest {
                 stop_reason: row.stop_reason,
                 error: row.error.as_deref().map(|text| json("error", text)).transpose()?,
                 usage: usage_of!(row),
+                usage_estimated: row.usage_estimated,
                 cost: row.cost,
                 duration_ms: row.duration_ms,
             },
@@ -91,7 +93,8 @@ pub async fn list(
         Row,
         r#"SELECT n, attempt, model, message_seq, form::text AS "form!",
                   encode(body_hash, 'hex') AS "body_hash!", body_length, prefix::text,
-                  attempts::text AS "attempts!", stop_reason, error::text, duration_ms,
+                  attempts::text AS "attempts!", stop_reason, error::text, usage_estimated,
+                  duration_ms,
                   created_at AS "created_at: Timestamp", "#
             + USAGE
             + "
@@ -177,7 +180,8 @@ pub struct CountedRequest {
     pub prefix: Option<PrefixHashes>,
 }
 
-/// Reads the token count of the newest answered request of a session.
+/// Reads the token count of the newest answered request of a session, unless the count includes
+/// other tries of the request.
 pub async fn counted(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -186,7 +190,7 @@ pub async fn counted(
         r#"SELECT body_length, form::text AS "form!", prefix::text,
                   input_tokens + cache_creation_input_tokens + cache_read_input_tokens AS "tokens!"
            FROM requests
-           WHERE session_id = $1 AND stop_reason IS NOT NULL
+           WHERE session_id = $1 AND stop_reason IS NOT NULL AND NOT usage_estimated
              AND (form->>'summary') IS NULL AND (form->>'question') IS NULL
            ORDER BY run_id DESC, n DESC
            LIMIT 1"#,

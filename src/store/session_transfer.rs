@@ -74,6 +74,8 @@ pub struct ImportedMessage {
     pub model: Option<String>,
     /// The model's stop reason, as sent by the model.
     pub stop_reason: Option<String>,
+    /// The stop sequence that the model wrote.
+    pub stop_sequence: Option<String>,
     /// The usage of the request, as reported where it was made.
     pub usage: Option<Usage>,
 }
@@ -174,16 +176,19 @@ async fn insert_messages(
     let contents: Vec<String> = messages.iter().map(|message| message.content.clone()).collect();
     let models: Vec<Option<String>> = messages.iter().map(|it| it.model.clone()).collect();
     let stops: Vec<Option<String>> = messages.iter().map(|it| it.stop_reason.clone()).collect();
+    let sequences: Vec<Option<String>> =
+        messages.iter().map(|it| it.stop_sequence.clone()).collect();
     let usages = messages.iter().map(|message| message.usage.as_ref().map(json).transpose());
     let usages = usages.collect::<Result<Vec<_>, _>>()?;
     sqlx::query!(
         "INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id,
-                               content, model, stop_reason, usage)
+                               content, model, stop_reason, usage, stop_sequence)
          SELECT $1, m.ord, $2, m.run_id, 1, m.role, m.message_id, m.content::json, m.model,
-                m.stop_reason, m.usage::json
+                m.stop_reason, m.usage::json, m.stop_sequence
          FROM unnest($3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-                     $9::text[]) WITH ORDINALITY
-              AS m (run_id, role, message_id, content, model, stop_reason, usage, ord)",
+                     $9::text[], $10::text[]) WITH ORDINALITY
+              AS m (run_id, role, message_id, content, model, stop_reason, usage, stop_sequence,
+                    ord)",
         id.as_uuid(),
         tenant.as_uuid(),
         &run_ids,
@@ -193,6 +198,7 @@ async fn insert_messages(
         &models as &[Option<String>],
         &stops as &[Option<String>],
         &usages as &[Option<String>],
+        &sequences as &[Option<String>],
     )
     .execute(conn)
     .await?;

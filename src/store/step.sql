@@ -26,7 +26,8 @@ WITH p AS NOT MATERIALIZED (
            $43::text[] AS call_awaits, $44::float8[] AS call_answer_ins,
            $45::bytea[] AS call_input_hashes, $46::text[] AS call_sandboxes,
            $47::text[] AS call_wait_reasons, $48::text[] AS call_diffs,
-           $49::text[] AS call_sources, $50::uuid[] AS call_sub_agent_runs
+           $49::text[] AS call_sources, $50::uuid[] AS call_sub_agent_runs,
+           $51::text[] AS message_stop_sequences
 ), locked AS (
     SELECT s.id FROM sessions s, p WHERE s.id = p.session_id FOR NO KEY UPDATE OF s
 ), fence AS (
@@ -89,13 +90,14 @@ WITH p AS NOT MATERIALIZED (
               s.permission_mode
 ), message AS (
     INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id, content,
-                          model, stop_reason, usage)
+                          model, stop_reason, usage, stop_sequence)
     SELECT f.session_id, s.last_message_seq + m.ord, f.tenant_id, f.id, f.attempt, m.role,
-           m.message_id, m.content::json, m.model, m.stop_reason, m.usage::json
+           m.message_id, m.content::json, m.model, m.stop_reason, m.usage::json, m.stop_sequence
     FROM fence f, session s, p,
          unnest(p.message_roles, p.message_ids, p.message_contents, p.message_models,
-                p.message_stop_reasons, p.message_usages)
-             WITH ORDINALITY AS m (role, message_id, content, model, stop_reason, usage, ord)
+                p.message_stop_reasons, p.message_usages, p.message_stop_sequences)
+             WITH ORDINALITY AS m (role, message_id, content, model, stop_reason, usage,
+                                   stop_sequence, ord)
 ), planned AS (
     INSERT INTO tool_calls (session_id, message_seq, tool_use_id, tenant_id, run_id, position, name)
     SELECT f.session_id, s.last_message_seq + 1, c.tool_use_id, f.tenant_id, f.id, c.ord, c.name
@@ -145,15 +147,17 @@ WITH p AS NOT MATERIALIZED (
                           body_hash, body_length, prefix, attempts, stop_reason, error,
                           input_tokens, cache_creation_input_tokens, cache_read_input_tokens,
                           output_tokens, cache_creation_1h_input_tokens, thinking_tokens,
-                          web_search_requests, web_fetch_requests, cost, duration_ms)
+                          web_search_requests, web_fetch_requests, cost, duration_ms,
+                          usage_estimated)
     SELECT f.session_id, f.id, f.last_request, f.tenant_id, f.attempt, r.model, r.message_seq,
            r.form, decode(r.body_hash, 'hex'), r.body_length, r.prefix, r.attempts, r.stop_reason,
            r.error, p.input_tokens, p.cache_creation_input_tokens, p.cache_read_input_tokens,
            p.output_tokens, p.cache_creation_1h_input_tokens, p.thinking_tokens,
-           p.web_search_requests, p.web_fetch_requests, p.cost, r.duration_ms
+           p.web_search_requests, p.web_fetch_requests, p.cost, r.duration_ms, r.usage_estimated
     FROM fence f, p, json_to_record(p.request::json)
              AS r (model text, message_seq integer, form json, body_hash text, body_length bigint,
-                   prefix json, attempts json, stop_reason text, error json, duration_ms bigint)
+                   prefix json, attempts json, stop_reason text, error json, duration_ms bigint,
+                   usage_estimated boolean)
     WHERE p.request IS NOT NULL
 ), spent AS (
     -- The reservation becomes spending. The budget may be younger than the request, which then has
@@ -164,7 +168,9 @@ WITH p AS NOT MATERIALIZED (
                + p.output_tokens,
            coalesce(p.cost, 0), now()
     FROM fence f, p
-    WHERE p.model_requests > 0 AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = f.tenant_id)
+    WHERE (p.model_requests > 0 OR p.input_tokens + p.cache_creation_input_tokens
+                                   + p.cache_read_input_tokens + p.output_tokens > 0)
+      AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = f.tenant_id)
     ON CONFLICT (run_id) DO UPDATE SET
         tokens = excluded.tokens + CASE WHEN r.spent_at IS NULL THEN 0 ELSE r.tokens END,
         cost = excluded.cost + CASE WHEN r.spent_at IS NULL THEN 0 ELSE r.cost END,
@@ -172,7 +178,9 @@ WITH p AS NOT MATERIALIZED (
 ), freed AS (
     -- A run that settles or waits has no request under way.
     DELETE FROM reservations r USING fence f, p
-    WHERE p.model_requests = 0 AND p.status IS NOT NULL AND r.run_id = f.id AND r.spent_at IS NULL
+    WHERE p.model_requests = 0 AND p.input_tokens + p.cache_creation_input_tokens
+                                   + p.cache_read_input_tokens + p.output_tokens = 0
+      AND p.status IS NOT NULL AND r.run_id = f.id AND r.spent_at IS NULL
 )
 SELECT last_seq, queued, permission_mode, now() AS "now!: Timestamp",
        EXISTS (SELECT FROM budgets b, fence f WHERE b.tenant_id = f.tenant_id) AS "is_budgeted!"

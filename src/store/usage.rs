@@ -96,8 +96,9 @@ pub async fn of_run(conn: &mut PgConnection, run_id: RunId) -> Result<Spending, 
     Ok(row.map(|row| Group::from(row).spent).unwrap_or_default())
 }
 
-/// Returns the usage of the requests that tools of a run made (sampling).
-pub async fn used_by_tools(
+/// Returns the usage of a run's requests that no message shows: those that tools made (sampling), and
+/// those of the loop that had no reply.
+pub async fn not_in_messages(
     conn: &mut PgConnection,
     session_id: SessionId,
     run_id: RunId,
@@ -107,7 +108,9 @@ pub async fn used_by_tools(
         r#"SELECT '' AS "key!", count(*) AS "requests!", "#
             + SUMS
             + " FROM requests
-                WHERE session_id = $1 AND run_id = $2 AND (form->>'question') IS NOT NULL",
+                WHERE session_id = $1 AND run_id = $2
+                  AND ((form->>'question') IS NOT NULL
+                       OR stop_reason IS NULL AND (form->>'summary') IS NULL)",
         session_id.as_uuid(),
         run_id.as_uuid(),
     )

@@ -126,6 +126,23 @@ FROM tool_calls c WHERE (c.decision IS NOT NULL)::int <> (
     WHERE e.run_id = c.run_id AND e.type = 'user.tool_confirmation'
       AND e.body ->> 'tool_use_id' = c.tool_use_id)
 UNION ALL
+SELECT 'an interrupted reply has no calls', m.session_id || ':' || m.seq
+FROM messages m WHERE m.stop_reason = 'interrupted' AND EXISTS (
+    SELECT FROM json_array_elements(m.content) b WHERE b ->> 'type' IN ('tool_use', 'tool_result'))
+UNION ALL
+SELECT 'an interrupted reply ends a cancelled run', m.session_id || ':' || m.seq
+FROM messages m JOIN runs r ON r.id = m.run_id
+WHERE m.stop_reason = 'interrupted' AND (r.status <> 'cancelled' OR EXISTS (
+    SELECT FROM messages n
+    WHERE n.session_id = m.session_id AND n.run_id = m.run_id AND n.seq > m.seq))
+UNION ALL
+SELECT 'the text of an interrupted reply has an event before the end of its run', m.session_id || ':' || m.seq
+FROM messages m
+WHERE m.stop_reason = 'interrupted' AND NOT EXISTS (
+    SELECT FROM events e JOIN events idle ON idle.run_id = e.run_id
+    WHERE e.run_id = m.run_id AND e.type = 'agent.message' AND e.body ->> 'interrupted' = 'true'
+      AND idle.type = 'session.status_idle' AND idle.seq > e.seq)
+UNION ALL
 SELECT 'every row has the tenant of its session', s.id::text
 FROM sessions s JOIN (
     SELECT session_id, tenant_id FROM runs

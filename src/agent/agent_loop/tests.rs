@@ -45,7 +45,7 @@ fn every_stop_reason_has_one_outcome() {
     let unknown = |word: &str| StopReason::Unknown { model_stop_reason: word.into() };
     let table = [
         ("end_turn", finish(StopReason::EndTurn)),
-        ("stop_sequence", finish(StopReason::StopSequence)),
+        ("stop_sequence", finish(StopReason::StopSequence { stop_sequence: None })),
         ("max_tokens", finish(StopReason::MaxTokens)),
         ("model_context_window_exceeded", finish(StopReason::ModelContextWindowExceeded)),
         ("refusal", finish(StopReason::Refusal(Refusal::default()))),

@@ -47,6 +47,9 @@ pub(super) async fn show(client: &Client, id: &str, json: bool) -> anyhow::Resul
         for block in items(message, "content") {
             show_block(is_user, block);
         }
+        if message.get("interrupted") == Some(&Value::Bool(true)) {
+            output::print_line("[interrupted]");
+        }
     }
     Ok(())
 }

@@ -93,7 +93,10 @@ mod tests {
     fn a_frame_is_an_sse_event_with_one_line_of_json() {
         let event = NewEvent::with_id(
             "msg_1".into(),
-            &EventBody::AgentMessage { content: Content::text("two\nlines").unwrap() },
+            &EventBody::AgentMessage {
+                content: Content::text("two\nlines").unwrap(),
+                interrupted: false,
+            },
         );
         let frame = Frame::encode(event.id, event.kind.into(), &event.body, &stamp());
         let expected = concat!(

@@ -83,6 +83,9 @@ pub enum EventBody {
         /// Text blocks.
         #[schema(value_type = Vec<Object>)]
         content: Content,
+        /// True if the client stopped the run while the model wrote the text.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        interrupted: bool,
     },
     /// A thinking block of the model; the text is a summary and may be empty.
     #[serde(rename = "agent.thinking")]
@@ -285,6 +288,10 @@ pub enum EventBody {
         model_request_start_id: EventId,
         /// Token usage of the request.
         model_usage: Usage,
+        /// True if `model_usage` includes HTTP requests that ended without a complete reply: of
+        /// these, the counts that the model's server had not reported are estimated.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        usage_estimated: bool,
         /// The model's own stop reason.
         #[serde(skip_serializing_if = "Option::is_none")]
         stop_reason: Option<String>,

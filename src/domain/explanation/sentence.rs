@@ -126,12 +126,15 @@ fn why(outcome: &Outcome) -> String {
     }
     let reason = match &outcome.stop_reason {
         StopReason::EndTurn => "the model finished its answer",
-        StopReason::StopSequence => "the model wrote a stop sequence",
+        StopReason::StopSequence { .. } => "the model wrote a stop sequence",
         StopReason::MaxTokens => "the answer is truncated at the output budget",
         StopReason::ModelContextWindowExceeded => {
             "the answer is truncated at the end of the context window"
         }
         StopReason::Refusal(_) => "the model declined",
+        StopReason::Unknown { model_stop_reason } if model_stop_reason == "tool_use" => {
+            "the model called a tool instead of answering"
+        }
         StopReason::Unknown { .. } => "the model stopped for an unknown reason",
         StopReason::RetriesExhausted => "the model gave no answer",
         StopReason::BudgetExceeded { .. } => "a budget did not allow the next request",

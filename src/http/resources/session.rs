@@ -13,7 +13,7 @@ use crate::domain::limits::Limits;
 use crate::domain::model::Effort;
 use crate::domain::model_options::ServiceTier;
 use crate::domain::permission::{PermissionMode, Rule};
-use crate::domain::session::{Dispatch, Session, SessionStatus};
+use crate::domain::session::{Dispatch, InterruptedReplies, Session, SessionStatus};
 use crate::domain::stop_reason::StopReason;
 use crate::domain::sub_agent::Parent;
 use crate::domain::system::SystemPrompt;
@@ -57,6 +57,8 @@ pub(in crate::http) struct SessionResource {
     thinking: Option<Box<RawValue>>,
     /// Strings at which the model stops.
     stop_sequences: Vec<String>,
+    /// The treatment of replies that the client interrupts.
+    interrupted_replies: InterruptedReplies,
     /// The effort of the model; absent for the default of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     effort: Option<Effort>,
@@ -149,6 +151,7 @@ impl SessionResource {
             tools,
             client_tools,
             dispatch: session.settings.dispatch,
+            interrupted_replies: session.settings.interrupted_replies,
             agent: session.settings.agent.map(|agent| *agent),
             user: session.settings.user,
             model: session.settings.model,

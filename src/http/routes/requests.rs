@@ -59,8 +59,12 @@ pub(in crate::http) struct RequestResource {
     /// The reason why there was no reply; absent if the run was stopped meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<RunError>,
-    /// The usage.
+    /// The usage of all HTTP requests that were sent.
     usage: Usage,
+    /// True if the usage includes HTTP requests that ended without a complete reply: of these, the
+    /// counts that the model's server had not reported are estimated.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    usage_estimated: bool,
     /// The cost, in micro-dollars; absent if the model has no known price.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<i64>,
@@ -98,6 +102,7 @@ impl RequestResource {
             stop_reason: record.stop_reason,
             error: record.error,
             usage: record.usage,
+            usage_estimated: record.usage_estimated,
             cost: record.cost,
             started_at,
             ended_at,

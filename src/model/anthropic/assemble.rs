@@ -13,7 +13,7 @@ use crate::domain::storable::into_storable_json;
 use crate::domain::usage::Usage;
 use crate::model::error::ModelError;
 use crate::model::input::as_input;
-use crate::model::reply::{Progress, Reply};
+use crate::model::reply::{PartialReply, Progress, Reply, estimated_tokens};
 
 /// The maximum token count of one request; higher counts are errors of the server and are clamped.
 const MAX_TOKENS: i64 = 1_000_000_000;
@@ -30,6 +30,8 @@ pub(super) struct Assembler {
     usage: RawObject,
     applied_edits: Option<Box<RawValue>>,
     bytes: usize,
+    /// The server has reported the final counts of the usage.
+    has_final_usage: bool,
     is_whole: bool,
     /// An event that was no ping has been added.
     has_content: bool,
@@ -44,6 +46,7 @@ struct OpenBlock {
     input: String,
     is_call: bool,
     citations: Vec<Box<RawValue>>,
+    is_complete: bool,
 }
 
 impl Assembler {
@@ -88,12 +91,22 @@ impl Assembler {
                 if let Some(message) = &mut self.message {
                     message.merge(delta);
                 }
+                self.has_final_usage |= usage.get("output_tokens").is_some();
                 self.usage.merge(usage);
             }
             StreamEvent::MessageStop => self.is_whole = self.message.is_some(),
-            StreamEvent::BlockStop | StreamEvent::Ignored => {}
+            StreamEvent::BlockStop { index } => self.complete_block(index),
+            StreamEvent::Ignored => {}
         }
         Ok(Progress::Nothing)
+    }
+
+    /// Marks a block as complete: the one at this index, or the last one.
+    fn complete_block(&mut self, index: Option<usize>) {
+        let mut blocks = self.blocks.iter_mut().rev();
+        if let Some(block) = blocks.find(|block| index.is_none_or(|index| block.index == index)) {
+            block.is_complete = true;
+        }
     }
 
     /// Returns true after the last event.
@@ -102,27 +115,25 @@ impl Assembler {
     }
 
     /// Returns the message, or an error if the last event is missing.
-    pub(super) fn finish(self) -> Result<Reply, ModelError> {
+    pub(super) fn finish(&self) -> Result<Reply, ModelError> {
         if !self.is_whole {
             return Err(ModelError::Truncated);
         }
-        let message = self.snapshot().ok_or(ModelError::Truncated)?;
-        let content: Box<RawValue> = message.read("content").ok_or(ModelError::Truncated)?;
-        if is_too_deep(content.get()) {
-            return Err(ModelError::Malformed("it is nested too deeply".to_owned()));
-        }
-        let content = Content::parse(into_storable_json(Box::<str>::from(content).into()))
-            .map_err(|error| ModelError::Malformed(error.to_string()))?;
+        let message = self.snapshot(|_| true).ok_or(ModelError::Truncated)?;
+        let content = content(&message)?;
         let stop: Option<String> = message.read("stop_reason");
+        let stop = ModelStop::from(stop.as_deref().unwrap_or_default());
+        // The database cannot store a NUL.
+        let sequence = message.read("stop_sequence").map(|text: String| text.replace('\0', ""));
         Ok(Reply {
             id: message.read("id").unwrap_or_default(),
             model: message.read("model").unwrap_or_default(),
             content,
-            stop: ModelStop::from(stop.as_deref().unwrap_or_default()),
+            stop: stop.with_sequence(sequence),
             usage: usage(&self.usage),
             refusal: message.read("stop_details").unwrap_or_default(),
             compaction: compaction(&self.usage),
-            applied_edits: self.applied_edits.filter(|edits| are_edits(edits)),
+            applied_edits: self.applied_edits.clone().filter(|edits| are_edits(edits)),
         })
     }
 
@@ -134,10 +145,29 @@ impl Assembler {
         self.blocks.iter().any(is_here) || sent.contains(&format!(r#""{id}""#))
     }
 
-    /// The message object as received so far.
-    fn snapshot(&self) -> Option<RawObject> {
+    /// Returns the part of the message that was received; `None` before its first event.
+    pub(super) fn partial(&self) -> Option<PartialReply> {
+        let message = self.snapshot(|block| block.is_complete || block.text.is_some())?;
+        // Content that a complete reply could not have is left out.
+        let content = content(&message).or_else(|_| Content::from_blocks([]));
+        let mut usage = usage(&self.usage);
+        if !self.has_final_usage {
+            let characters = self.blocks.iter().map(OpenBlock::characters).sum();
+            usage.output_tokens = usage.output_tokens.max(estimated_tokens(characters));
+        }
+        Some(PartialReply {
+            id: message.read("id").unwrap_or_default(),
+            model: message.read("model").unwrap_or_default(),
+            content: content.ok()?,
+            usage,
+        })
+    }
+
+    /// The message object as received so far, with these of its blocks.
+    fn snapshot(&self, is_included: impl Fn(&OpenBlock) -> bool) -> Option<RawObject> {
         let mut message = self.message.clone()?;
-        let blocks: Vec<RawObject> = self.blocks.iter().map(OpenBlock::snapshot).collect();
+        let blocks = self.blocks.iter().filter(|block| is_included(block));
+        let blocks: Vec<RawObject> = blocks.map(OpenBlock::snapshot).collect();
         let switched = blocks.iter().rev().find_map(fallback_model);
         message.set("content", raw(&blocks)?);
         message.set("usage", raw(&self.usage)?);
@@ -146,6 +176,16 @@ impl Assembler {
         }
         Some(message)
     }
+}
+
+/// The blocks of a message.
+fn content(message: &RawObject) -> Result<Content, ModelError> {
+    let content: Box<RawValue> = message.read("content").ok_or(ModelError::Truncated)?;
+    if is_too_deep(content.get()) {
+        return Err(ModelError::Malformed("it is nested too deeply".to_owned()));
+    }
+    Content::parse(into_storable_json(Box::<str>::from(content).into()))
+        .map_err(|error| ModelError::Malformed(error.to_string()))
 }
 
 /// Returns true if the JSON is nested more deeply than the store can parse.
@@ -242,6 +282,7 @@ impl OpenBlock {
             input: String::new(),
             is_call: is_call(&kind),
             citations: object.read("citations").unwrap_or_default(),
+            is_complete: false,
             object,
         }
     }
@@ -307,6 +348,12 @@ impl OpenBlock {
             set("input", self.input());
         }
         object
+    }
+
+    /// The number of characters that the model wrote in the block.
+    fn characters(&self) -> usize {
+        let texts = [self.text.as_deref(), self.thinking.as_deref(), Some(&self.input)];
+        texts.into_iter().flatten().map(|text| text.chars().count()).sum()
     }
 
     /// The input. Without any delta it is the input of the start event, which is `{}`.

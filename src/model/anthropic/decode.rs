@@ -22,7 +22,10 @@ pub(super) enum StreamEvent<'a> {
         index: usize,
         delta: BlockDelta<'a>,
     },
-    BlockStop,
+    BlockStop {
+        /// Absent if the server sends none.
+        index: Option<usize>,
+    },
     MessageDelta {
         delta: RawObject,
         usage: RawObject,
@@ -62,6 +65,12 @@ struct MessageStart {
 struct BlockStart {
     index: usize,
     content_block: RawObject,
+}
+
+#[derive(Deserialize)]
+struct BlockStop {
+    #[serde(default)]
+    index: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -146,7 +155,11 @@ pub(super) fn decode(data: &str) -> Result<StreamEvent<'_>, ModelError> {
             let Delta { index, delta } = read(data)?;
             StreamEvent::BlockDelta { index, delta: decode_delta(delta.get())? }
         }
-        "content_block_stop" => StreamEvent::BlockStop,
+        "content_block_stop" => {
+            // Some servers omit the index, or send another type.
+            let index = serde_json::from_str::<BlockStop>(data).ok().and_then(|stop| stop.index);
+            StreamEvent::BlockStop { index }
+        }
         "message_delta" => {
             let MessageDelta { delta, usage, context_management } = read(data)?;
             let applied_edits =

@@ -13,7 +13,7 @@ use crate::domain::storable::storable_json_of;
 use crate::domain::usage::Usage;
 use crate::model::error::ModelError;
 use crate::model::input::as_input;
-use crate::model::reply::{Progress, Reply};
+use crate::model::reply::{PartialReply, Progress, Reply, estimated_tokens};
 
 /// The maximum size of a reply, far above the largest output limit.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
@@ -30,7 +30,11 @@ pub(super) struct Assembler {
     calls: Calls,
     refusal: String,
     finish_reason: Option<String>,
-    usage: Usage,
+    usage: Option<Usage>,
+    /// The length of the request's body.
+    sent_bytes: usize,
+    /// A chunk was received.
+    has_begun: bool,
     bytes: usize,
     is_done: bool,
 }
@@ -41,10 +45,12 @@ impl Assembler {
         Self {
             model: String::new(),
             text: String::new(),
+            sent_bytes: sent.len(),
             calls: Calls::new(sent),
+            has_begun: false,
             refusal: String::new(),
             finish_reason: None,
-            usage: Usage::default(),
+            usage: None,
             bytes: 0,
             is_done: false,
         }
@@ -64,12 +70,13 @@ impl Assembler {
             }
             Some(StreamEvent::Chunk(chunk)) => chunk,
         };
+        self.has_begun = true;
         if let Some(model) = chunk.model.as_ref().filter(|_| self.model.is_empty()) {
             self.model.clone_from(model);
         }
         let (choice, usage) = chunk.choice();
         // Some servers send cumulative counts in every chunk, so the last one is correct.
-        self.usage = usage.unwrap_or(self.usage);
+        self.usage = usage.or(self.usage);
         let Some(choice) = choice else { return Ok(Vec::new()) };
         // Some servers send an empty reason in every chunk but the last.
         if choice.finish_reason.as_ref().is_some_and(|reason| !reason.is_empty()) {
@@ -106,21 +113,44 @@ impl Assembler {
     }
 
     /// Returns the reply if it has a finish reason. Not every server sends `[DONE]`.
-    pub(super) fn finish(self) -> Result<Reply, ModelError> {
+    pub(super) fn finish(&self) -> Result<Reply, ModelError> {
         let Some(reason) = &self.finish_reason else { return Err(ModelError::Truncated) };
         Ok(Reply {
             // The ids of this protocol are often not unique.
             id: String::new(),
             stop: self.stop(reason),
             content: self.content()?,
-            model: self.model,
-            usage: self.usage,
+            model: self.model.clone(),
+            usage: self.usage.unwrap_or_default(),
             refusal: Refusal {
                 category: None,
-                explanation: Some(self.refusal).filter(|text| !text.is_empty()),
+                explanation: Some(self.refusal.clone()).filter(|text| !text.is_empty()),
             },
             compaction: None,
             applied_edits: None,
+        })
+    }
+
+    /// Returns the text that was received; `None` before the first chunk. Most servers report the
+    /// usage in the last chunk only.
+    pub(super) fn partial(&self) -> Option<PartialReply> {
+        if !self.has_begun {
+            return None;
+        }
+        let arguments = self.calls.all.iter().map(|call| call.arguments.chars().count());
+        let characters = self.text.chars().count() + arguments.sum::<usize>();
+        let mut usage = self.usage.unwrap_or_default();
+        if usage.prompt() == 0 {
+            usage.input_tokens = estimated_tokens(self.sent_bytes);
+        }
+        usage.output_tokens = usage.output_tokens.max(estimated_tokens(characters));
+        // A refusal is no part of an answer.
+        let text = if self.refusal.is_empty() { self.text.as_str() } else { "" };
+        Some(PartialReply {
+            id: String::new(),
+            model: self.model.clone(),
+            content: Content::text(text).ok()?,
+            usage,
         })
     }
 

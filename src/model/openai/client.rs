@@ -13,7 +13,7 @@ use super::error;
 use crate::domain::provider::Dialect;
 use crate::model::error::ModelError;
 use crate::model::http::{BadClient, Endpoint, Events, secret_header};
-use crate::model::reply::{Progress, Reply};
+use crate::model::reply::{PartialReply, Progress, Reply};
 use crate::model::reply_head::ReplyHead;
 use crate::model::request::Request;
 
@@ -117,7 +117,12 @@ impl ReplyStream {
     }
 
     /// Returns the complete reply after the end of the stream.
-    pub fn finish(self) -> Result<Reply, ModelError> {
+    pub fn finish(&self) -> Result<Reply, ModelError> {
         self.assembler.finish()
+    }
+
+    /// Closes the stream and returns the received part of the reply; `None` if it has not begun.
+    pub fn abandon(self) -> Option<PartialReply> {
+        self.assembler.partial()
     }
 }

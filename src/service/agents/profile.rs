@@ -8,6 +8,7 @@ use crate::domain::limits::Limits;
 use crate::domain::model::Effort;
 use crate::domain::model_options::ServiceTier;
 use crate::domain::permission::{PermissionMode, Rule};
+use crate::domain::session::InterruptedReplies;
 use crate::domain::string_enum::optional_string_enum;
 use crate::domain::tool::ToolChoice;
 use crate::service::client_tool::SessionTool;
@@ -55,6 +56,13 @@ pub(crate) struct AgentProfile {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
     #[schema(value_type = Vec<String>)]
     stop_sequences: Option<Vec<String>>,
+    /// The treatment of a reply during which the client stops its run.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_string_enum"
+    )]
+    interrupted_replies: Option<InterruptedReplies>,
     /// The effort that the model spends on a reply.
     #[serde(
         default,
@@ -150,6 +158,8 @@ impl AgentProfile {
         inherited.fill("/tools", &mut request.tools, self.tools);
         inherited.fill("/thinking", &mut request.thinking, self.thinking);
         inherited.fill("/stop_sequences", &mut request.stop_sequences, self.stop_sequences);
+        let interrupted = self.interrupted_replies;
+        inherited.fill("/interrupted_replies", &mut request.interrupted_replies, interrupted);
         inherited.fill("/effort", &mut request.effort, self.effort);
         inherited.fill("/service_tier", &mut request.service_tier, self.service_tier);
         inherited.fill("/output_schema", &mut request.output_schema, self.output_schema);

@@ -32,6 +32,7 @@ fn members() -> Vec<(&'static str, Value, Value)> {
         ("/tools", json!([]), json!(["two"])),
         ("/thinking", json!({ "type": "one" }), json!({ "type": "two" })),
         ("/stop_sequences", json!([]), json!(["two"])),
+        ("/interrupted_replies", json!("discard"), json!("keep")),
         ("/effort", json!("low"), json!("high")),
         ("/service_tier", json!("auto"), json!("standard_only")),
         ("/output_schema", json!({ "type": "object" }), json!({ "type": "array" })),

@@ -105,6 +105,7 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
         client_tools,
         described_tools,
         dispatch: request.dispatch.unwrap_or_default(),
+        interrupted_replies: request.interrupted_replies.unwrap_or(defaults.interrupted_replies),
         sub_agents: Vec::new(),
         user: request.user,
         created_by: None,

@@ -15,7 +15,7 @@ use crate::domain::limits::Limits;
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::permission::{PermissionMode, Rule};
-use crate::domain::session::Dispatch;
+use crate::domain::session::{Dispatch, InterruptedReplies};
 use crate::domain::string_enum::optional_string_enum;
 use crate::domain::tool::ToolChoice;
 use crate::service::client_tool::SessionTool;
@@ -71,6 +71,11 @@ pub(crate) struct CreateSession {
     #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = Vec<String>)]
     pub(in crate::service) stop_sequences: Option<Vec<String>>,
+    /// The treatment of a reply during which the client stops its run. `keep`: the text that was
+    /// received becomes a message of the history, marked as interrupted. `discard`: nothing of the
+    /// reply is stored. When absent, the operator's default, which is `keep` if none is set.
+    #[serde(default, deserialize_with = "optional_string_enum")]
+    pub(in crate::service) interrupted_replies: Option<InterruptedReplies>,
     /// The effort that the model spends on a reply. When absent, the model's default.
     #[serde(default, deserialize_with = "optional_string_enum")]
     pub(in crate::service) effort: Option<Effort>,

@@ -22,6 +22,7 @@ pub(super) struct MessageColumns<'a> {
     pub(super) models: Vec<Option<Cow<'a, str>>>,
     pub(super) stop_reasons: Vec<Option<Cow<'a, str>>>,
     pub(super) usages: Vec<Option<String>>,
+    pub(super) stop_sequences: Vec<Option<&'a str>>,
 }
 
 impl<'a> MessageColumns<'a> {
@@ -44,6 +45,8 @@ impl<'a> MessageColumns<'a> {
                 .stop_reasons
                 .push(optional(message.stop_reason.as_ref().map(ModelStop::as_str)));
             columns.usages.push(usage);
+            let sequence = message.stop_reason.as_ref().and_then(ModelStop::sequence);
+            columns.stop_sequences.push(sequence);
         }
         Ok(columns)
     }

@@ -54,7 +54,7 @@ pub struct StepCommit<'a> {
     pub recorded: &'a [CallRecord],
     /// Events to append.
     pub events: &'a [NewEvent],
-    /// The usage of a finished request.
+    /// The usage of an answered request. A request without a reply has its usage in `request`.
     pub usage: Option<Usage>,
     /// The request that ended, with or without a reply.
     pub request: Option<&'a RequestRecord>,

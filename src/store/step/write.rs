@@ -77,7 +77,7 @@ async fn execute(
     steps: i32,
     step: &StepCommit<'_>,
 ) -> Result<Option<Row>, StoreError> {
-    let usage = step.usage.unwrap_or_default();
+    let usage = step.usage.or(step.request.map(|request| request.usage)).unwrap_or_default();
     let settlement = Settlement::of(step)?;
     let events = Columns::of(step.events);
     let messages = MessageColumns::of(step.messages)?;
@@ -120,6 +120,7 @@ async fn execute(
         call_sandboxes: &calls.sandboxes as _, call_wait_reasons: &calls.wait_reasons as _,
         call_diffs: &calls.diffs as _, call_sources: &calls.sources as _,
         call_sub_agent_runs: &calls.sub_agent_runs as _,
+        message_stop_sequences: &messages.stop_sequences as _,
     });
     Ok(query.fetch_optional(conn).await?)
 }

@@ -74,6 +74,7 @@ pub(super) fn request() -> RequestRecord {
         stop_reason: Some("tool_use".into()),
         error: None,
         usage: usage(),
+        usage_estimated: true,
         cost: Some(109),
         duration_ms: 202,
     }
@@ -87,6 +88,7 @@ async fn a_reply_its_request_and_its_usage_are_stored_in_their_columns() {
     let mut reply = message(Role::Assistant, content);
     (reply.message_id, reply.model, reply.message.usage) =
         ("msg_reply".into(), Some("answered".into()), usage());
+    reply.message.stop_reason = Some(ModelStop::StopSequence(Some("END".into())));
     let event = NewEvent::with_id("evt_1".into(), &EventBody::StatusRunning { attempt: 7 });
     let request = request();
     let step = StepCommit {
@@ -101,14 +103,14 @@ async fn a_reply_its_request_and_its_usage_are_stored_in_their_columns() {
 
     let stored = bed
         .row(
-            "SELECT seq, attempt, role, message_id, model, stop_reason, usage,
+            "SELECT seq, attempt, role, message_id, model, stop_reason, stop_sequence, usage,
                     content::text AS content
              FROM messages WHERE role = 'assistant'",
         )
         .await;
     let expected = json!({ "seq": 2, "attempt": 1, "role": "assistant",
-        "message_id": "msg_reply", "model": "answered", "stop_reason": "tool_use",
-        "usage": usage(), "content": content });
+        "message_id": "msg_reply", "model": "answered", "stop_reason": "stop_sequence",
+        "stop_sequence": "END", "usage": usage(), "content": content });
     assert_eq!(stored, expected);
     let planned = "SELECT message_seq, tool_use_id, position, name, state FROM tool_calls";
     let expected = json!({ "message_seq": 2, "tool_use_id": "toolu_1", "position": 1,
@@ -120,13 +122,14 @@ async fn a_reply_its_request_and_its_usage_are_stored_in_their_columns() {
     assert_eq!(bed.row(event).await, expected);
     let stored = format!(
         "SELECT n, attempt, model, message_seq, form, encode(body_hash, 'hex') AS body_hash,
-                body_length, prefix, attempts, stop_reason, error, duration_ms, {USAGE}
+                body_length, prefix, attempts, stop_reason, error, duration_ms,
+                usage_estimated, {USAGE}
          FROM requests"
     );
     let expected = with_usage(json!({ "n": 1, "attempt": 1, "model": "asked", "message_seq": 1,
         "form": { "tool_choice": { "type": "any" } }, "body_hash": "ab".repeat(32),
         "body_length": 201, "prefix": null, "attempts": [], "stop_reason": "tool_use",
-        "error": null, "duration_ms": 202 }));
+        "error": null, "duration_ms": 202, "usage_estimated": true }));
     assert_eq!(bed.row(&stored).await, expected);
     let run = format!("SELECT status, steps, model_requests, last_request, {USAGE} FROM runs");
     let expected = json!({ "status": "running", "steps": 1, "model_requests": 1,

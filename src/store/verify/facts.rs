@@ -152,6 +152,11 @@ impl MessageFacts {
         self.stop.as_ref().is_some_and(ModelStop::continues_reply)
     }
 
+    /// Returns true for the received part of a reply that the client interrupted.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.stop == Some(ModelStop::Interrupted)
+    }
+
     /// Returns true if the model's stop reason lets the turn continue after it.
     pub(super) fn continues_turn(&self) -> bool {
         self.is_paused() || self.stop == Some(ModelStop::ToolUse)

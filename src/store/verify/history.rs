@@ -30,6 +30,7 @@ pub(super) fn check(facts: &Facts, report: &mut Report) {
         walk.content(message);
         walk.answers(before, message);
         walk.server_calls(message);
+        walk.interrupted(before, message);
         walk.run(before, message);
         before = Some(message);
     }
@@ -155,6 +156,21 @@ impl<'a> Walk<'a> {
                 let place = self.at(message);
                 self.open_server_calls(&place);
             }
+        }
+    }
+
+    /// No worker would answer a call of an interrupted reply, and its run ends with it.
+    fn interrupted(&mut self, before: Option<&MessageFacts>, message: &MessageFacts) {
+        if let Some(call) = message.parts.calls.first().filter(|_| message.is_interrupted()) {
+            let place = self.at(message).call(&call.id);
+            let detail = format!("the interrupted reply has the call {}", call.id);
+            self.report.add(Invariant::InterruptedReplies, place, detail);
+        }
+        let interrupted = before.filter(|before| before.is_interrupted());
+        if interrupted.is_some_and(|before| before.run_id == message.run_id) {
+            let place = self.at(message);
+            let detail = "the message follows an interrupted reply of its run";
+            self.report.add(Invariant::InterruptedReplies, place, detail);
         }
     }
 

@@ -85,9 +85,12 @@ impl Compactor {
             Err(StopCause::Model(error)) if error.is_too_long() && self.may_compact(state) => error,
             ended => return ended,
         };
-        let request = model.record_failure(Some(&error.for_clients()));
+        let request = model.record_failure(&mut state.progress, Some(&error.for_clients()));
         let request = request.as_ref();
-        let step = StepCommit { request, is_progress: false, ..StepCommit::default() };
+        let mut events = Vec::new();
+        model.report_replaced(&mut state.progress, &mut events);
+        let (events, is_progress) = (events.as_slice(), false);
+        let step = StepCommit { events, request, is_progress, ..StepCommit::default() };
         state.writer.store(&[], &step).await?;
         let sizes = sizes(&state.writer, parameters.head);
         let earlier = EarlierMessages::read(state.run, &state.writer, sizes).await?;
@@ -178,10 +181,11 @@ impl SummaryRequest<'_> {
             Ok(reply) => reply,
             Err(StopCause::Model(error)) => {
                 tracing::warn!(run.id = %run_id, %error, "history not summarized");
-                let record = model.record_failure(Some(&error.for_clients()));
+                let is_refusal = error.is_refusal();
+                let error = error.for_clients();
+                let record = model.record_failure(&mut state.progress, Some(&error));
                 let end = RequestEnd { duration_ms: millis_since(started), ..Default::default() };
                 store_result(state, model, end, record, None).await?;
-                let is_refusal = error.is_refusal();
                 return Ok(if is_refusal { SummaryResult::Refused } else { SummaryResult::Failed });
             }
             Err(cause) => return Err(cause),
@@ -197,7 +201,7 @@ impl SummaryRequest<'_> {
         };
         let stop = Some(reply.stop.as_str());
         let duration_ms = millis_since(started);
-        let end = RequestEnd { usage: reply.usage, stop, duration_ms, applied_edits: None };
+        let end = RequestEnd { stop, duration_ms, applied_edits: None };
         store_result(state, model, end, record, compaction).await?;
         Ok(result)
     }
@@ -277,7 +281,8 @@ async fn store_result(
     }
     let state_changes: Vec<StateChange> =
         compaction.into_iter().map(StateChange::Compacted).collect();
-    let usage = end.stop.map(|_| end.usage);
+    let answered = request.as_ref().filter(|request| request.stop_reason.is_some());
+    let usage = answered.map(|request| request.usage);
     let step = StepCommit {
         events: &events,
         state_changes: &state_changes,

@@ -56,7 +56,8 @@ impl ModelCalls<'_> {
         let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
         let estimate = Estimate::new(bytes, max_tokens, settings.price, earlier);
         let may_compact = continues_history && settings.context.may_compact_within_reply();
-        Ok(if may_compact { estimate.doubled() } else { estimate })
+        let estimate = if may_compact { estimate.doubled() } else { estimate };
+        Ok(self.unfinished.added_to(estimate))
     }
 
     /// Checks the budget of the session first: that takes no lock.

@@ -12,14 +12,18 @@ pub(in crate::worker) mod reply_events;
 mod request_record;
 mod retry;
 mod send;
+mod silent_answer;
 mod spans;
 pub(in crate::worker) mod truncated_call;
+mod unfinished;
 
 use std::mem::take;
 
 use serde_json::value::RawValue;
 
 pub(in crate::worker) use in_flight::RequestInFlight;
+pub(in crate::worker) use unfinished::InterruptedReply;
+use unfinished::UnfinishedTries;
 
 use crate::domain::budget::MeasuredRequest;
 use crate::domain::claim::Claimed;
@@ -29,7 +33,7 @@ use crate::domain::ids::EventId;
 use crate::domain::model_try::ModelTry;
 use crate::domain::prefix::{Hash, PrefixChange};
 use crate::domain::usage::Usage;
-use crate::model::Reply;
+use crate::model::{Reply, ReplyStream};
 use crate::worker::run::context::RunContext;
 use crate::worker::run::progress::Progress;
 use crate::worker::transcript::HeadHashes;
@@ -49,14 +53,30 @@ pub(in crate::worker) struct ModelCalls<'a> {
     in_flight: Option<RequestInFlight>,
     /// The tries of the request in flight.
     tries: Vec<ModelTry>,
+    /// The reply that is being read.
+    streaming: Option<ReplyStream>,
+    /// The tries of the request in flight that ended without a complete reply.
+    unfinished: UnfinishedTries,
+    /// The usage of the reply to the request in flight.
+    unrecorded: Option<Usage>,
+    /// What was received of the reply during which the run was stopped.
+    interrupted: Option<InterruptedReply>,
+    /// What recorded requests used that no event has reported yet.
+    unreported: UsageReport,
     /// The size of the last request, in bytes and in tokens.
     measured: Option<MeasuredRequest>,
+}
+
+/// What requests used.
+#[derive(Debug, Default)]
+struct UsageReport {
+    usage: Usage,
+    is_estimated: bool,
 }
 
 /// The end of a request to the model. Without a stop reason the request failed.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct RequestEnd<'a> {
-    pub(in crate::worker) usage: Usage,
     pub(in crate::worker) stop: Option<&'a str>,
     pub(in crate::worker) duration_ms: i64,
     /// The context edits that the model's server applied.
@@ -66,8 +86,8 @@ pub(in crate::worker) struct RequestEnd<'a> {
 impl<'a> RequestEnd<'a> {
     /// The end of a request with a reply.
     pub(in crate::worker) fn of(reply: &'a Reply) -> Self {
-        let (usage, stop) = (reply.usage, Some(reply.stop.as_str()));
-        Self { usage, stop, duration_ms: 0, applied_edits: reply.applied_edits.clone() }
+        let (stop, applied_edits) = (Some(reply.stop.as_str()), reply.applied_edits.clone());
+        Self { stop, duration_ms: 0, applied_edits }
     }
 }
 
@@ -81,6 +101,11 @@ impl<'a> ModelCalls<'a> {
             start_event: None,
             in_flight: None,
             tries: Vec::new(),
+            streaming: None,
+            unfinished: UnfinishedTries::default(),
+            unrecorded: None,
+            interrupted: None,
+            unreported: UsageReport::default(),
             measured: None,
         }
     }
@@ -120,12 +145,15 @@ impl<'a> ModelCalls<'a> {
         NewEvent::with_id(id.to_string(), &body)
     }
 
-    /// The event that reports the end of the request in flight, if there is one.
+    /// The event that reports the end of the announced request, if there is one, once the request is
+    /// recorded.
     pub(in crate::worker) fn end_event(&mut self, end: &RequestEnd<'_>) -> Option<NewEvent> {
         let model_request_start_id = self.start_event.take()?;
+        let UsageReport { usage, is_estimated } = std::mem::take(&mut self.unreported);
         Some(NewEvent::new(&EventBody::ModelRequestEnd {
             model_request_start_id,
-            model_usage: end.usage,
+            model_usage: usage,
+            usage_estimated: is_estimated,
             stop_reason: end.stop.map(str::to_owned),
             is_error: end.stop.is_none(),
             duration_ms: end.duration_ms,
@@ -138,6 +166,7 @@ impl<'a> ModelCalls<'a> {
     /// Sets the request in flight.
     pub(in crate::worker) fn begin(&mut self, request: RequestInFlight) {
         self.in_flight = Some(request);
+        self.interrupted = None;
     }
 
     /// True if the request in flight asks for a summary. It has no reader, and the run can continue

@@ -8,6 +8,7 @@ use crate::domain::state_change::StateChange;
 use crate::model::{Head, ModelError, RefusedContent};
 use crate::store::messages::list_lines;
 use crate::store::step::StepCommit;
+use crate::worker::run::state::RunState;
 use crate::worker::run::step_writer::StepWriter;
 use crate::worker::run::stop_cause::StopCause;
 
@@ -16,10 +17,11 @@ impl ModelCalls<'_> {
     /// the server's error if that names nothing that can be left out.
     pub(super) async fn leave_out_refused(
         &mut self,
-        writer: &mut StepWriter<'_>,
+        state: &mut RunState<'_>,
         head: &Head,
         error: ModelError,
     ) -> Result<(), StopCause> {
+        let writer = &mut state.writer;
         let transcript = &writer.transcript;
         let changes = match head.refused_content(transcript.messages().text, &error) {
             Some(RefusedContent::Thinking) => transcript.without_thinking().into_iter().collect(),
@@ -39,12 +41,13 @@ impl ModelCalls<'_> {
                 "part of the history left out of further requests"
             );
         }
-        let events: Vec<NewEvent> =
+        let mut events: Vec<NewEvent> =
             changes.iter().map(|change| NewEvent::new(&EventBody::sent(change.clone()))).collect();
         let state_changes: Vec<StateChange> =
             changes.into_iter().map(StateChange::SentHistory).collect();
-        let request = self.record_failure(Some(&error.for_clients()));
+        let request = self.record_failure(&mut state.progress, Some(&error.for_clients()));
         let request = request.as_ref();
+        self.report_replaced(&mut state.progress, &mut events);
         let step = StepCommit {
             events: &events,
             state_changes: &state_changes,

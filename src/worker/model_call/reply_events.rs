@@ -3,19 +3,25 @@
 use super::parameters::ReplyIds;
 use crate::domain::context::ReplyCompaction;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::message::{BadContent, Content, View};
+use crate::domain::message::{BadContent, Content, Message, View};
 use crate::domain::permission::Permission;
+use crate::domain::stop_reason::ModelStop;
 use crate::domain::tool::ToolCall;
 use crate::worker::run::stop_cause::StopCause;
 
-/// The events of thinking, of text and of calls, in this order.
+/// The events of a reply: of a compaction on the model's side, of thinking, of text and of calls, in
+/// this order.
 pub(in crate::worker) fn reply_events(
-    content: &Content,
+    message: &Message,
+    compaction: Option<ReplyCompaction>,
     ids: ReplyIds,
     calls: Vec<NewEvent>,
 ) -> Result<Vec<NewEvent>, StopCause> {
-    let blocks = content.blocks()?;
-    let mut events = Vec::new();
+    let blocks = message.content.blocks()?;
+    // The summary of a refused draft is dropped together with it.
+    let has_summary = message.content.summary()?.is_some();
+    let compacted = compaction.filter(|_| has_summary).map(compacted_event);
+    let mut events: Vec<NewEvent> = compacted.into_iter().collect();
     let thinking: Vec<&str> = blocks
         .iter()
         .filter_map(|block| match &block.view {
@@ -37,7 +43,9 @@ pub(in crate::worker) fn reply_events(
     let text_blocks: Vec<_> =
         blocks.iter().filter(|block| is_text(&block.view)).map(|block| block.raw).collect();
     if !text_blocks.is_empty() {
-        let body = EventBody::AgentMessage { content: Content::from_blocks(text_blocks)? };
+        let content = Content::from_blocks(text_blocks)?;
+        let interrupted = message.stop_reason == Some(ModelStop::Interrupted);
+        let body = EventBody::AgentMessage { content, interrupted };
         events.push(NewEvent::with_id(ids.message.to_string(), &body));
     }
     events.extend(calls);
@@ -45,7 +53,7 @@ pub(in crate::worker) fn reply_events(
 }
 
 /// The event of a compaction that the model's server made within a request.
-pub(in crate::worker) fn compacted_event(summary: ReplyCompaction) -> NewEvent {
+fn compacted_event(summary: ReplyCompaction) -> NewEvent {
     let ReplyCompaction { tokens_before, tokens_after, usage: _ } = summary;
     NewEvent::new(&EventBody::ContextCompacted { tokens_before, tokens_after, up_to: None })
 }

@@ -49,7 +49,14 @@ impl ModelCalls<'_> {
         let summary = reply.compaction.map(|summary| summary.usage).unwrap_or_default();
         let cost = |price: Price| price.cost(&(reply.usage - summary)) + price.cost(&summary);
         let cost = self.run.settings().price.map(cost);
-        progress.count_request(reply.usage, cost);
+        self.unrecorded = None;
+        let tries = self.take_unfinished();
+        let cost = cost.map(|cost| cost.saturating_add(tries.cost.unwrap_or(0)));
+        let mut usage = tries.usage;
+        usage += reply.usage;
+        let usage_estimated = !tries.is_empty();
+        self.report(usage, usage_estimated);
+        progress.count_request(usage, cost);
         let record = self.take_record()?;
         let counted = reply.compaction.and_then(|summary| summary.tokens_after);
         let tokens = counted.unwrap_or_else(|| reply.usage.prompt());
@@ -57,16 +64,32 @@ impl ModelCalls<'_> {
             self.measured = Some(MeasuredRequest { bytes: record.body_length, tokens });
         }
         let stop_reason = Some(reply.stop.as_str().to_owned());
-        Some(RequestRecord { stop_reason, usage: reply.usage, cost, ..record })
+        Some(RequestRecord { stop_reason, usage, usage_estimated, cost, ..record })
     }
 
-    /// The record of the request in flight, if there is one, when it ends without a reply.
+    /// Returns the record of the request in flight, if there is one, when it ends without a reply,
+    /// and adds what it used to the usage of the run.
     pub(in crate::worker) fn record_failure(
         &mut self,
+        progress: &mut Progress<'_>,
         error: Option<&RunError>,
     ) -> Option<RequestRecord> {
+        let tries = self.take_unfinished();
         let record = self.take_record()?;
-        Some(RequestRecord { error: error.cloned(), ..record })
+        let (usage, cost) = (tries.usage, tries.cost.filter(|_| !tries.is_empty()));
+        progress.count_unanswered(usage, cost);
+        if !record.form.summary {
+            progress.agent.add_usage(usage);
+        }
+        let usage_estimated = !tries.is_empty();
+        self.report(usage, usage_estimated);
+        Some(RequestRecord { error: error.cloned(), usage, usage_estimated, cost, ..record })
+    }
+
+    /// Adds the usage of a request to what the next event reports.
+    fn report(&mut self, usage: Usage, is_estimated: bool) {
+        self.unreported.usage += usage;
+        self.unreported.is_estimated |= is_estimated;
     }
 
     /// Hashes the body only now: the hash delays no request.
@@ -83,6 +106,7 @@ impl ModelCalls<'_> {
             stop_reason: None,
             error: None,
             usage: Usage::default(),
+            usage_estimated: false,
             cost: None,
             duration_ms: millis_since(started),
         })

@@ -39,7 +39,7 @@ impl ModelCalls<'_> {
             self.begin(RequestInFlight { prefix: Some(prefix), ..in_flight });
             match self.request(state, request, ids).await {
                 Err(StopCause::Model(error)) => {
-                    self.leave_out_refused(&mut state.writer, head, error).await?;
+                    self.leave_out_refused(state, head, error).await?;
                 }
                 ended => return ended,
             }
@@ -77,6 +77,7 @@ impl ModelCalls<'_> {
                 return Err(StopCause::Model(error));
             };
             services.metrics.model_retried();
+            self.reserve_again(state, &request).await?;
             self.reschedule(state, failures, delay.max(turn), deadline).await?;
         }
     }
@@ -107,9 +108,17 @@ impl ModelCalls<'_> {
         let trace = span.as_ref().and_then(OpenSpan::place);
         let trace = trace.or_else(|| self.run.claim.options.trace.map(Trace::next));
         let request = Request { trace, ..request };
+        let signals = &self.run.signals;
         let streamed = deadline.limit(self.stream(request, ids, &mut pass, &mut recorder));
-        let streamed = streamed.map(Result::flatten);
-        let ended = self.run.signals.unless_stopped(streamed).await;
+        let ended = signals.unless_stopped(streamed.map(Result::flatten)).await;
+        match &ended {
+            Ok(Ok(reply)) => {
+                self.streaming = None;
+                self.unrecorded = Some(reply.usage);
+            }
+            Ok(Err(_)) => drop(self.abandon_try()),
+            Err(_) => self.interrupt_try(ids),
+        }
         if let Ok(ended) = &ended {
             end_request_span(span, ended);
             recorder.ended(ended.as_ref().err());
@@ -142,7 +151,7 @@ impl ModelCalls<'_> {
     }
 
     async fn stream(
-        &self,
+        &mut self,
         request: Request,
         ids: ReplyIds,
         pass: &mut Pass<'_>,
@@ -155,7 +164,7 @@ impl ModelCalls<'_> {
         if let Some((status, head)) = sent.as_ref().err().and_then(ModelError::head) {
             recorder.head(status, head);
         }
-        let mut stream = sent?;
+        let stream = self.streaming.insert(sent?);
         recorder.head(200, stream.head());
         faults::point(Point::RequestSent).await;
         loop {

@@ -59,7 +59,7 @@ impl ModelCalls<'_> {
         reply: &Reply,
     ) -> Result<Option<LargerHead>, StopCause> {
         let is_truncated = history::is_truncated_in_call(&reply.content, &reply.stop)?;
-        if !is_truncated || !progress.agent.allows_request_after(reply.usage) {
+        if !is_truncated || !progress.agent.allows_request_after(self.usage_of(reply)) {
             return Ok(None);
         }
         let settings = self.run.settings();
@@ -71,17 +71,18 @@ impl ModelCalls<'_> {
     }
 
     /// Stores the usage of a reply and nothing else of it.
-    async fn discard(
+    pub(super) async fn discard(
         &mut self,
         state: &mut RunState<'_>,
         TimedReply { reply, started }: TimedReply,
     ) -> Result<(), StopCause> {
+        let usage = self.usage_of(&reply);
+        state.progress.agent.add_usage(usage);
+        let request = self.record_reply(&mut state.progress, &reply);
         let end = RequestEnd { duration_ms: millis_since(started), ..RequestEnd::of(&reply) };
         let mut events = Vec::from_iter(self.end_event(&end));
-        state.progress.agent.add_usage(reply.usage);
-        let request = self.record_reply(&mut state.progress, &reply);
         self.announce(&mut state.progress, &mut events);
-        let (usage, request) = (Some(reply.usage), request.as_ref());
+        let (usage, request) = (Some(usage), request.as_ref());
         let step = StepCommit { events: &events, usage, request, ..StepCommit::default() };
         state.writer.store(&[], &step).await
     }

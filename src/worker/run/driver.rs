@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use super::context::RunContext;
+use super::interrupted::interrupted_message;
 use super::messages::{new_user_message, user_message};
 use super::outcome::{idle_event, outcome};
 use super::resume::resume;
@@ -33,7 +34,7 @@ use crate::store::retry::in_time;
 use crate::store::step::{NewMessage, StepCommit};
 use crate::worker::compaction::Compactor;
 use crate::worker::model_call::parameters::{ReplyIds, RequestParameters};
-use crate::worker::model_call::reply_events::{compacted_event, reply_events};
+use crate::worker::model_call::reply_events::reply_events;
 use crate::worker::model_call::truncated_call::TimedReply;
 use crate::worker::model_call::{ModelCalls, RequestEnd};
 use crate::worker::services::Services;
@@ -189,8 +190,9 @@ impl Driver<'_> {
         let reply = self.compactor.reply(state, model, parameters).await?;
         faults::point(Point::ReplyRead).await;
         let timed = TimedReply { reply, started };
+        let timed = model.retry_truncated_call(state, timed, parameters).await?;
         let TimedReply { reply, started } =
-            model.retry_truncated_call(state, timed, parameters).await?;
+            model.retry_silent_answer(state, timed, parameters).await?;
         self.store_reply(reply, ids, started).await
     }
 
@@ -209,12 +211,13 @@ impl Driver<'_> {
             role: Role::Assistant,
             content: kept.clone().map_or_else(|| Content::from_blocks([]), Ok)?,
             stop_reason: Some(reply.stop.clone()),
-            usage: reply.usage,
+            usage: self.model.usage_of(&reply),
         };
         agent.push(&message)?;
         let request = self.model.record_reply(progress, &reply);
         let planned = progress.open_calls();
-        let mut events = self.reply_events(&message.content, &reply, ids, &planned)?;
+        let calls = self.tools.call_events(&self.state, &planned)?;
+        let mut events = reply_events(&message, reply.compaction, ids, calls)?;
         let duration_ms = millis_since(started);
         let end = RequestEnd { duration_ms, ..RequestEnd::of(&reply) };
         events.extend(self.model.end_event(&end));
@@ -228,6 +231,7 @@ impl Driver<'_> {
             Some(outcome) => events.extend([progress.usage_event(), idle_event(outcome)]),
             None => self.model.announce(progress, &mut events),
         }
+        let usage = message.usage;
         let messages = kept.map(|_| NewMessage {
             message_id: if reply.id.is_empty() { MessageId::new().to_string() } else { reply.id },
             model: Some(reply.model),
@@ -236,29 +240,12 @@ impl Driver<'_> {
         let step = StepCommit {
             planned: &planned,
             events: &events,
-            usage: Some(reply.usage),
+            usage: Some(usage),
             request: request.as_ref(),
             settles: outcome.as_ref().map(|outcome| (RunStatus::Completed, outcome)),
             ..StepCommit::default()
         };
         self.state.writer.store(messages.as_slice(), &step).await
-    }
-
-    /// The events of a reply: a compaction on the model's side, thinking, text and calls.
-    fn reply_events(
-        &mut self,
-        content: &Content,
-        reply: &Reply,
-        ids: ReplyIds,
-        calls: &[ToolCall],
-    ) -> Result<Vec<NewEvent>, StopCause> {
-        let calls = self.tools.call_events(&self.state, calls)?;
-        // The summary of a refused draft is dropped together with it.
-        let has_summary = content.summary()?.is_some();
-        let compacted = reply.compaction.filter(|_| has_summary);
-        let mut events: Vec<NewEvent> = compacted.map(compacted_event).into_iter().collect();
-        events.extend(reply_events(content, ids, calls)?);
-        Ok(events)
     }
 
     /// Executes the calls of the last reply and stores their results in one message.
@@ -293,8 +280,14 @@ impl Driver<'_> {
             self.run.services.lost_leases.add(self.run.claim.fence);
         }
         match cause.into_ending(self.run.run_id()) {
-            Ending::None => Ok(()),
-            Ending::Release { has_failed } => self.release(has_failed).await,
+            Ending::None => {
+                self.model.log_lost_usage();
+                Ok(())
+            }
+            Ending::Release { has_failed } => {
+                self.model.record_stopped(&mut self.state).await;
+                self.release(has_failed).await
+            }
             Ending::Settle { status, stop_reason, error } => {
                 self.settle(status, stop_reason, error).await
             }
@@ -311,9 +304,14 @@ impl Driver<'_> {
         resume(&mut self.state, true).await?;
         let round = self.tools.close_calls(&mut self.state, status).await?;
         let mut events = round.events;
-        let request = self.model.record_failure(error.as_ref());
-        let duration_ms = request.as_ref().map_or(0, |request| request.duration_ms);
-        events.extend(self.model.end_event(&RequestEnd { duration_ms, ..RequestEnd::default() }));
+        let request = self.model.record_failure(&mut self.state.progress, error.as_ref());
+        let usage = request.as_ref().map(|request| request.usage).unwrap_or_default();
+        let interrupted = self.model.take_interrupted();
+        let interrupted = interrupted.filter(|_| status == RunStatus::Cancelled);
+        let kept = interrupted.and_then(|it| interrupted_message(self.run, it, usage));
+        let (kept, kept_events) = kept.unzip();
+        events.extend(kept_events.into_iter().flatten());
+        events.extend(self.model.failure_events(request.as_ref()));
         if let Some(error) = &error {
             events.push(NewEvent::new(&EventBody::Error { error: error.clone() }));
         }
@@ -327,6 +325,7 @@ impl Driver<'_> {
         if !round.results.is_empty() {
             messages.push(new_user_message(user_message(history::results(&round.results)?)));
         }
+        messages.extend(kept);
         let writer = &mut self.state.writer;
         let step = StepCommit {
             recorded_message_seq: writer.last_message_seq(),

@@ -6,6 +6,7 @@
 
 pub(in crate::worker) mod context;
 pub(in crate::worker) mod driver;
+mod interrupted;
 pub(in crate::worker) mod messages;
 mod outcome;
 pub(in crate::worker) mod progress;

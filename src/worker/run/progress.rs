@@ -82,6 +82,12 @@ impl<'a> Progress<'a> {
         }
     }
 
+    /// Adds a request without a reply to what the run has used.
+    pub(in crate::worker) fn count_unanswered(&mut self, usage: Usage, cost: Option<i64>) {
+        self.count_request(usage, cost);
+        self.spent.requests -= 1;
+    }
+
     /// The event that reports what the run has used.
     pub(in crate::worker) fn usage_event(&self) -> NewEvent {
         NewEvent::new(&EventBody::Usage { usage: self.spent.usage, cost: self.spent.cost })

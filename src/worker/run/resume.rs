@@ -11,7 +11,7 @@ use crate::domain::usage::{Spending, Usage};
 use crate::store::messages::list_of_run;
 use crate::store::retry::{Retry, in_time};
 use crate::store::sub_agents::usage_of_ended;
-use crate::store::usage::{of_run, used_by_tools};
+use crate::store::usage::{not_in_messages, of_run};
 use crate::worker::transcript::Transcript;
 
 /// The stored state of a run.
@@ -20,8 +20,8 @@ struct Stored {
     messages: Vec<Message>,
     /// All that the run has used.
     spent: Spending,
-    /// The usage of sampling requests, which no message contains.
-    by_tools: Usage,
+    /// The usage of sampling requests and of requests without a reply, which no message contains.
+    not_in_messages: Usage,
     /// The usage of finished sub-agents, which no message contains either.
     by_sub_agents: Spending,
 }
@@ -47,7 +47,7 @@ pub(super) async fn resume(state: &mut RunState<'_>, may_be_begun: bool) -> Resu
     state.writer.set_begun();
     let bounds = Bounds::new(&run.limits, run.settings().price);
     let mut agent = AgentLoop::resume(&stored.messages, bounds)?;
-    agent.add_sampling_usage(stored.by_tools);
+    agent.add_sampling_usage(stored.not_in_messages);
     agent.add_sub_agent_usage(&stored.by_sub_agents);
     state.progress.agent = agent;
     state.progress.is_resumed = true;
@@ -69,7 +69,7 @@ async fn load(
         Ok::<_, StopCause>(Stored {
             messages: messages.into_iter().map(|stored| stored.message).collect(),
             spent: of_run(conn, run_id).await?,
-            by_tools: used_by_tools(conn, session_id, run_id).await?,
+            not_in_messages: not_in_messages(conn, session_id, run_id).await?,
             by_sub_agents: usage_of_ended(conn, run_id).await?,
         })
     };

@@ -99,14 +99,18 @@ async fn serve(
         ended = model.request(state, request, ReplyIds::new()) => Some(ended),
     };
     let sampled = match ended {
-        None => Sampled { record: model.record_failure(None), answer: None, reply: None },
+        None => {
+            let record = model.record_failure(&mut state.progress, None);
+            Sampled { record, answer: None, reply: None }
+        }
         Some(Err(StopCause::Model(error))) => {
-            let record = model.record_failure(Some(&error.for_clients()));
+            let error_for_clients = error.for_clients();
+            let record = model.record_failure(&mut state.progress, Some(&error_for_clients));
             Sampled { record, answer: Some(Err(failure(&error))), reply: None }
         }
         Some(ended) => {
             let reply = ended?;
-            state.progress.agent.add_usage(reply.usage);
+            state.progress.agent.add_usage(model.usage_of(&reply));
             let record = model.record_reply(&mut state.progress, &reply);
             Sampled { record, answer: Some(answer_text(&reply)), reply: Some(reply) }
         }
@@ -154,7 +158,8 @@ async fn store_record(
     let mut events = Vec::new();
     model.announce_sampling(question.tool_use_id.clone(), &mut events);
     events.extend(model.end_event(&end));
-    let usage = end.stop.map(|_| end.usage);
+    let answered = record.filter(|record| record.stop_reason.is_some());
+    let usage = answered.map(|record| record.usage);
     let is_progress = usage.is_some();
     let step =
         StepCommit { events: &events, usage, request: record, is_progress, ..Default::default() };

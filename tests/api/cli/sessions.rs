@@ -5,7 +5,7 @@ use twostep::domain::permission::PermissionMode;
 use twostep::tools::policy::OperatorPolicy;
 
 use super::{Terminal, run_command, sessions, stdout_of};
-use crate::support::{Setup, TestApp, calls, hangs_first, replies, says};
+use crate::support::{Setup, TestApp, calls, hangs_first, replies, says, stops_short};
 
 /// The lines of a table, split into words.
 fn rows(table: &str) -> Vec<Vec<&str>> {
@@ -86,6 +86,21 @@ async fn a_session_is_shown_with_its_messages() {
     shown["messages"][2].take();
     expected["messages"][2].take();
     assert_eq!(shown, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_reply_is_shown_with_a_mark() {
+    let app = TestApp::start(replies(&[stops_short("Half of it is said.")])).await;
+    let session = app.session().await;
+    let mut stream = session.stream("Tell me").await;
+    let delta = stream.until("event_delta").await;
+    let run = json!({ "id": delta.data["run_id"] });
+    session.cancel(&run).await;
+    session.settled(&run).await;
+    let shown = stdout_of(run_command(&app, &["sessions", "show", &session.id]).await);
+    let (_, messages) = shown.split_once("> Tell me\n").unwrap();
+    assert!(messages.starts_with("\nHalf"), "{messages}");
+    assert!(messages.ends_with("\n[interrupted]\n"), "{messages}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,7 +13,7 @@ mod history_repair;
 mod options;
 mod outage;
 mod prompt_cache;
-mod recorded_streams;
+pub(crate) mod recorded_streams;
 mod refused_content;
 mod refused_content_again;
 mod reply_limits;

@@ -27,9 +27,10 @@ fn with(on_busy: &str, content: &str) -> Value {
     json!({ "content": content, "on_busy": on_busy })
 }
 
-/// The texts of the history, in order.
+/// The texts of the history, in order, without those of interrupted replies.
 async fn texts(session: &Session<'_>) -> Vec<String> {
-    let history = session.history().await;
+    let mut history = session.history().await;
+    history.retain(|item| item["message"]["interrupted"] != true);
     let text = |item: &Value| item["message"]["content"][0]["text"].as_str().unwrap().to_owned();
     history.iter().map(text).collect()
 }

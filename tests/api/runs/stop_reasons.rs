@@ -67,7 +67,10 @@ async fn every_stop_reason_has_one_outcome_and_the_session_continues() {
     let table = [
         (says("So far."), json!(["completed", reason("end_turn"), "So far.", 1])),
         (empty, json!(["completed", reason("end_turn"), "", 0])),
-        (met, json!(["completed", reason("stop_sequence"), "So far.", 1])),
+        (
+            met,
+            json!(["completed", { "type": "stop_sequence", "stop_sequence": "###" }, "So far.", 1]),
+        ),
         (with("max_tokens"), json!(["completed", reason("max_tokens"), "So far.", 1])),
         (with(full), json!(["completed", reason(full), "So far.", 1])),
         (no_call, json!(["completed", reason("end_turn"), "So far.", 1])),
@@ -92,6 +95,84 @@ async fn every_stop_reason_has_one_outcome_and_the_session_continues() {
         assert_eq!(app.upstream().len(), 1, "the request is not repeated: {reply}");
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stop_sequence_that_the_model_wrote_is_shown_and_exported() {
+    let mut met = says("So far.");
+    met["stop_sequence"] = "###".into();
+    let app = TestApp::start(stops(&met)).await;
+    let session = app.session().await;
+    let run = session.ask("go").await;
+    assert_eq!(run["stop_reason"]["stop_sequence"], "###");
+    let shown = |history: &[Value]| {
+        let message = &history[1]["message"];
+        (message["stop_reason"].clone(), message["stop_sequence"].clone())
+    };
+    let expected = (json!("stop_sequence"), json!("###"));
+    assert_eq!(shown(&session.history().await), expected);
+
+    let export = app.get(&session.path("/export")).send().await.unwrap().text().await.unwrap();
+    let import = app.post("/v1/sessions/import").body(export);
+    let imported = import.header("content-type", "application/jsonl").send().await.unwrap();
+    assert!(imported.status().is_success(), "{:?}", imported.text().await);
+    let imported: Value = imported.json().await.unwrap();
+    let copy = app.existing_session(imported["id"].as_str().unwrap());
+    assert_eq!(shown(&copy.history().await), expected);
+    assert_eq!(imported["stop_reason"]["stop_sequence"], "###");
+}
+
+/// A stream whose only block is a call, whatever the request allows.
+fn only_calls(id: &str) -> Value {
+    let events = [
+        json!({ "type": "message_start", "message": { "id": format!("msg_{id}"),
+            "type": "message", "role": "assistant", "model": "simulator", "content": [],
+            "stop_reason": null, "usage": { "input_tokens": 10, "output_tokens": 1 } } }),
+        json!({ "type": "content_block_start", "index": 0, "content_block":
+            { "type": "tool_use", "id": id, "name": "get_time", "input": {} } }),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" },
+            "usage": { "output_tokens": 5 } }),
+        json!({ "type": "message_stop" }),
+    ];
+    let sse: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    json!({ "raw_sse": sse })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_final_reply_that_only_calls_a_tool_is_requested_once_more() {
+    let mut answer = says("It is noon.");
+    answer["fail_first"] = json!([only_calls("toolu_2")]);
+    let app = TestApp::start(replies(&[only_calls("toolu_1"), answer])).await;
+    let session = app.session().await;
+    let ask = json!({ "content": "What time is it?", "limits": { "rounds": 1 } });
+    let run = session.ask_with(ask).await;
+    let expected = json!(["completed", { "type": "end_turn" }, "It is noon.", 2]);
+    assert_eq!(outcome(&session, &run).await, expected);
+    assert_eq!((&run["limited"], &run["model_requests"]), (&json!(true), &json!(3)));
+    for index in [1, 2] {
+        assert_eq!(app.upstream().body(index)["tool_choice"], json!({ "type": "none" }));
+    }
+    assert_eq!(requests(&session).await[1], json!(["tool_use", false, 5]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_final_replies_only_call_tools_reports_that_it_has_no_answer() {
+    let mut again = only_calls("toolu_3");
+    again["fail_first"] = json!([only_calls("toolu_2")]);
+    let app = TestApp::start(replies(&[only_calls("toolu_1"), again])).await;
+    let session = app.session().await;
+    let ask = json!({ "content": "What time is it?", "limits": { "rounds": 1 } });
+    let run = session.ask_with(ask).await;
+    let reason = json!({ "type": "unknown", "model_stop_reason": "tool_use" });
+    assert_eq!(outcome(&session, &run).await, json!(["completed", reason, "", 1]));
+    assert_eq!(run["limited"], true);
+    assert_eq!(app.upstream().len(), 3, "the request is repeated once");
+    let explained = session.explain(&run).await.to_string();
+    assert!(
+        explained.contains("called a tool instead of answering, at the limit of rounds"),
+        "{explained}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,6 +34,7 @@ async fn an_export_has_the_settings_and_all_messages_and_an_end_line() {
         ("model", json!("simulator")),
         ("system", json!(SYSTEM)),
         ("dispatch", json!("auto")),
+        ("interrupted_replies", json!("keep")),
         ("stop_sequences", json!([])),
         ("model_metadata", json!({})),
         ("betas", json!([])),

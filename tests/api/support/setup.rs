@@ -15,6 +15,7 @@ use twostep::domain::prompt_cache::CacheTtl;
 use twostep::domain::provider::Provider;
 use twostep::domain::quota::QuotaLimits;
 use twostep::domain::run_options::OnBusy;
+use twostep::domain::session::InterruptedReplies;
 use twostep::http::{
     Forwarding, KEEP_ALIVE_INTERVAL, MAX_MESSAGE, Options as HttpOptions, Timeouts,
 };
@@ -54,6 +55,7 @@ pub(crate) struct Setup {
     pub(crate) slots: Option<usize>,
     pub(crate) keep_alive_every: Option<Duration>,
     pub(crate) on_busy: OnBusy,
+    pub(crate) interrupted_replies: InterruptedReplies,
     pub(crate) max_queued: Option<u32>,
     pub(crate) timeouts: Timeouts,
     pub(crate) max_message: Option<usize>,
@@ -143,6 +145,7 @@ pub(super) fn config(
                 max_tokens: 1000,
                 system: SYSTEM.to_owned(),
                 limits: setup.limits,
+                interrupted_replies: setup.interrupted_replies,
                 prices: setup.prices,
                 workspace: shared_workspace(setup.bash, setup.own_folders, folder),
                 workspace_roots: Roots::new(setup.workspace_roots),

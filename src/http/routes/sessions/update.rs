@@ -16,13 +16,14 @@ use crate::service::Error;
 use crate::service::sessions::{self, SessionUpdate, UpdateSession};
 
 /// The members of a session that are given at creation and never change.
-const PINNED: [&str; 21] = [
+const PINNED: [&str; 22] = [
     "/agent",
     "/betas",
     "/budget",
     "/context",
     "/dispatch",
     "/effort",
+    "/interrupted_replies",
     "/limits",
     "/max_tokens",
     "/model",

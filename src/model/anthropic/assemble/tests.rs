@@ -69,7 +69,7 @@ fn without_nulls(value: Value) -> Value {
 }
 
 fn snapshot(assembler: &Assembler) -> Value {
-    without_nulls(serde_json::to_value(assembler.snapshot().unwrap()).unwrap())
+    without_nulls(serde_json::to_value(assembler.snapshot(|_| true).unwrap()).unwrap())
 }
 
 /// The recorded message. Truncated inputs are replaced by our form: the official clients return
@@ -217,4 +217,72 @@ fn a_spend_limit_inside_a_stream_has_its_own_error_kind() {
         )
         .unwrap_err();
     assert!(matches!(error, ModelError::Api { kind: ErrorKind::SpendLimit, .. }));
+}
+
+/// The events of a recorded stream without errors.
+fn events_of(name: &str) -> Vec<String> {
+    decode(vec![read(name)]).into_iter().flatten().collect()
+}
+
+#[test]
+fn a_stream_that_stops_leaves_its_complete_blocks_and_its_texts_so_far() {
+    for name in [
+        "02_text_then_tool_use.sse",
+        "04_thinking_signature_tool_use.sse",
+        "09_pause_turn_server_tool.sse",
+        "16_unknown_events_and_blocks.sse",
+        "21_citations.sse",
+        "22_redacted_thinking.sse",
+    ] {
+        let events = events_of(name);
+        let mut whole = Assembler::default();
+        for event in &events {
+            whole.push(event).unwrap();
+        }
+        let whole = whole.finish().unwrap().content;
+        let whole: Vec<Value> = serde_json::from_str(whole.as_str()).unwrap();
+        let mut assembler = Assembler::default();
+        assert!(assembler.partial().is_none(), "nothing was received");
+        for event in &events {
+            assembler.push(event).unwrap();
+            let part = assembler.partial().unwrap();
+            let blocks: Vec<Value> = serde_json::from_str(part.content.as_str()).unwrap();
+            for (block, expected) in blocks.iter().zip(&whole) {
+                let text = |block: &Value| block["text"].as_str().map(str::to_owned);
+                match (text(block), text(expected)) {
+                    (Some(part), Some(all)) => assert!(all.starts_with(&part), "{name}: {part}"),
+                    _ => assert_eq!(block, expected, "{name}: only a complete block is returned"),
+                }
+            }
+        }
+        let part = assembler.partial().unwrap();
+        let blocks: Vec<Value> = serde_json::from_str(part.content.as_str()).unwrap();
+        assert_eq!(blocks, whole, "{name}");
+    }
+}
+
+#[test]
+fn the_output_of_a_stopped_stream_is_estimated_until_it_is_reported() {
+    let mut assembler = Assembler::default();
+    let mut push = |event: &str| {
+        assembler.push(event).unwrap();
+        let Usage { input_tokens, cache_read_input_tokens, output_tokens, .. } =
+            assembler.partial().unwrap().usage;
+        (input_tokens, cache_read_input_tokens, output_tokens)
+    };
+    let start = r#"{"type":"message_start","message":{"usage":
+        {"input_tokens":9,"cache_read_input_tokens":5,"output_tokens":2}}}"#;
+    assert_eq!(push(start), (9, 5, 2));
+    let block =
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
+    assert_eq!(push(block), (9, 5, 2));
+    let delta = |text: &str| {
+        format!(
+            r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"}}}}"#
+        )
+    };
+    assert_eq!(push(&delta("éàüö")), (9, 5, 2), "the server reported more than one token");
+    assert_eq!(push(&delta("12345")), (9, 5, 3), "nine characters");
+    let end = r#"{"type":"message_delta","delta":{},"usage":{"output_tokens":1}}"#;
+    assert_eq!(push(end), (9, 5, 1), "a reported count is not estimated");
 }

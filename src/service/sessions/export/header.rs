@@ -12,7 +12,7 @@ use crate::domain::limits::Limits;
 use crate::domain::model::Effort;
 use crate::domain::model_options::ServiceTier;
 use crate::domain::permission::{PermissionMode, Rule};
-use crate::domain::session::{Dispatch, Session, Settings};
+use crate::domain::session::{Dispatch, InterruptedReplies, Session, Settings};
 use crate::domain::system::SystemPrompt;
 use crate::domain::tool::ToolChoice;
 use crate::service::error::Error;
@@ -78,6 +78,7 @@ struct ExportSettings {
     system: SystemPrompt,
     tools: Vec<Value>,
     dispatch: Dispatch,
+    interrupted_replies: InterruptedReplies,
     #[serde(skip_serializing_if = "Option::is_none")]
     workspace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,6 +132,7 @@ impl ExportHeader {
                 system: settings.system,
                 tools,
                 dispatch: settings.dispatch,
+                interrupted_replies: settings.interrupted_replies,
                 workspace: session.workspace.filter(|folder| Some(folder.as_str()) != default),
                 thinking: settings.thinking,
                 stop_sequences: settings.stop_sequences,

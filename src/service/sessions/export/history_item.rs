@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
+use crate::domain::stop_reason::ModelStop;
 use crate::domain::usage::Usage;
 use crate::store::messages::StoredMessage;
 
@@ -42,9 +43,16 @@ pub(crate) struct HistoryMessage {
     /// The model that wrote the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
-    /// The model's stop reason.
+    /// The model's stop reason; `interrupted` if the client stopped the run while the model wrote
+    /// the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_reason: Option<String>,
+    /// The stop sequence that the model wrote, for the stop reason `stop_sequence`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_sequence: Option<String>,
+    /// True for the stop reason `interrupted`: the message is the text that was received until then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    interrupted: bool,
     /// The token usage of the model request.
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
@@ -53,7 +61,7 @@ pub(crate) struct HistoryMessage {
 impl HistoryItem {
     /// A stored message of a session.
     pub(crate) fn new(session_id: SessionId, stored: StoredMessage) -> Self {
-        let role = stored.message.role;
+        let (role, stop) = (stored.message.role, stored.message.stop_reason);
         Self {
             r#type: role,
             session_id,
@@ -65,7 +73,9 @@ impl HistoryItem {
                 role,
                 content: stored.message.content,
                 model: stored.model,
-                stop_reason: stored.message.stop_reason.map(|stop| stop.as_str().to_owned()),
+                stop_sequence: stop.as_ref().and_then(ModelStop::sequence).map(str::to_owned),
+                interrupted: stop == Some(ModelStop::Interrupted),
+                stop_reason: stop.map(|stop| stop.as_str().to_owned()),
                 usage: (role == Role::Assistant).then_some(stored.message.usage),
             },
         }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::domain::message::{BadContent, Block, Role, View};
 use crate::domain::plain_view::plain;
 use crate::domain::session::Session;
+use crate::domain::stop_reason::ModelStop;
 use crate::store::messages::StoredMessage;
 
 /// The text before the messages.
@@ -35,6 +36,9 @@ pub(super) fn message(stored: &StoredMessage) -> Result<String, BadContent> {
     let blocks = content.blocks()?;
     let is_result = |block: &Block<'_>| matches!(block.view, View::ToolResult { .. });
     let speaker = match stored.message.role {
+        Role::Assistant if stored.message.stop_reason == Some(ModelStop::Interrupted) => {
+            "Assistant (interrupted)"
+        }
         Role::Assistant => "Assistant",
         Role::User if blocks.iter().all(is_result) => "Tools",
         Role::User => "User",

@@ -144,10 +144,13 @@ fn tool_result(
 pub(super) fn stop_reason(stop: &ModelStop) -> StopReason {
     match stop {
         ModelStop::EndTurn => StopReason::EndTurn,
-        ModelStop::StopSequence => StopReason::StopSequence,
+        ModelStop::StopSequence(sequence) => {
+            StopReason::StopSequence { stop_sequence: sequence.clone() }
+        }
         ModelStop::MaxTokens => StopReason::MaxTokens,
         ModelStop::ModelContextWindowExceeded => StopReason::ModelContextWindowExceeded,
         ModelStop::Refusal => StopReason::Refusal(Refusal::default()),
+        ModelStop::Interrupted => StopReason::Cancelled,
         ModelStop::ToolUse | ModelStop::PauseTurn | ModelStop::Compaction | ModelStop::Other(_) => {
             StopReason::Unknown { model_stop_reason: stop.as_str().to_owned() }
         }

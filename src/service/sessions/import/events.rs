@@ -4,12 +4,15 @@ use serde_json::json;
 
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{BadContent, Content, View};
-use crate::domain::stop_reason::StopReason;
+use crate::domain::stop_reason::{ModelStop, StopReason};
 use crate::domain::tool::ToolCall;
 use crate::domain::tool_error::{Handling, ToolErrorType};
 
-/// The events of a reply: its thinking, and its text.
-pub(super) fn reply_events(content: &Content) -> Result<Vec<NewEvent>, BadContent> {
+/// The events of a reply that ended for this reason: its thinking, and its text.
+pub(super) fn reply_events(
+    content: &Content,
+    stop: &ModelStop,
+) -> Result<Vec<NewEvent>, BadContent> {
     let (mut thinking, mut texts) = (Vec::new(), Vec::new());
     for block in content.blocks()? {
         match block.view {
@@ -29,7 +32,8 @@ pub(super) fn reply_events(content: &Content) -> Result<Vec<NewEvent>, BadConten
     }
     if !texts.is_empty() {
         let content = Content::from_blocks(texts)?;
-        events.push(NewEvent::new(&EventBody::AgentMessage { content }));
+        let interrupted = *stop == ModelStop::Interrupted;
+        events.push(NewEvent::new(&EventBody::AgentMessage { content, interrupted }));
     }
     Ok(events)
 }

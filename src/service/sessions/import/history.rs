@@ -77,6 +77,9 @@ struct LastMessage {
     stop: Option<ModelStop>,
 }
 
+/// Maximum length of a stop sequence in bytes.
+const MAX_STOP_SEQUENCE: usize = 4096;
+
 type Checked<T> = Result<T, Vec<FieldError>>;
 
 fn refuse<T>(pointer: impl Into<String>, message: impl Into<String>) -> Checked<T> {
@@ -131,6 +134,7 @@ impl Builder {
             (Role::Assistant, false) => self.add_reply(&pointer, &message)?,
         };
         let ExportedMessage { id: message_id, role, model, stop_reason, usage, .. } = message;
+        let stop_sequence = message.stop_sequence;
         let is_invalid = |model: &String| model.len() > 200 || model.chars().any(char::is_control);
         if model.as_ref().is_some_and(is_invalid) {
             return refuse(format!("{pointer}/model"), "is not the name of a model");
@@ -145,6 +149,7 @@ impl Builder {
             content,
             model: model.filter(|_| role == Role::Assistant),
             stop_reason: stop_reason.filter(|_| role == Role::Assistant),
+            stop_sequence: stop_sequence.filter(|_| role == Role::Assistant),
             usage: usage.filter(|_| role == Role::Assistant),
         });
         Ok(())
@@ -232,7 +237,11 @@ impl Builder {
         let Some(stop) = stop.filter(|word| word.len() <= 64 && !word.contains('\0')) else {
             return refuse(format!("{at}/stop_reason"), "is missing or not a stop reason");
         };
-        let stop = ModelStop::from(stop);
+        let sequence = message.stop_sequence.as_deref();
+        if sequence.is_some_and(|text| text.len() > MAX_STOP_SEQUENCE || text.contains('\0')) {
+            return refuse(format!("{at}/stop_sequence"), "is not a stop sequence");
+        }
+        let stop = ModelStop::from(stop).with_sequence(message.stop_sequence.clone());
         let follows_final_reply = self.last.as_ref().is_some_and(|last| {
             last.role == Role::Assistant
                 && !last.stop.as_ref().is_some_and(ModelStop::continues_reply)
@@ -249,8 +258,8 @@ impl Builder {
         self.add_calls(&content, &stop, &pointer)?;
         let Some(run) = &mut self.run else { return refuse(at, "belongs to no run") };
         let text = content.joined_text().map_err(unreadable)?;
+        let mut events = reply_events(&content, &stop).map_err(unreadable)?;
         run.reply = Some(LastReply { stop, text });
-        let mut events = reply_events(&content).map_err(unreadable)?;
         events.extend(self.open.iter().map(call_event));
         self.built.history.events.extend(events.into_iter().map(|event| (run.id, event)));
         Ok(content.as_str().to_owned())
@@ -288,8 +297,10 @@ impl Builder {
     fn settle(&mut self) {
         let Some(run) = self.run.take() else { return };
         let (status, stop_reason, output_text) = match run.reply {
-            Some(LastReply { stop, text }) => (RunStatus::Completed, stop_reason(&stop), text),
-            None => (RunStatus::Cancelled, StopReason::Cancelled, String::new()),
+            Some(LastReply { stop, text }) if stop != ModelStop::Interrupted => {
+                (RunStatus::Completed, stop_reason(&stop), text)
+            }
+            Some(_) | None => (RunStatus::Cancelled, StopReason::Cancelled, String::new()),
         };
         let history = &mut self.built.history;
         history.events.push((run.id, idle_event(&stop_reason)));

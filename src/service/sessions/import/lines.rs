@@ -60,6 +60,9 @@ pub(super) struct ExportedMessage {
     pub(super) content: Box<RawValue>,
     pub(super) model: Option<String>,
     pub(super) stop_reason: Option<String>,
+    pub(super) stop_sequence: Option<String>,
+    #[serde(rename = "interrupted")]
+    _interrupted: Option<IgnoredAny>,
     pub(super) usage: Option<Usage>,
 }
 

@@ -122,6 +122,11 @@ pub(super) const VIOLATIONS: &[(&str, &[&str])] = &[
            WHERE session_id = $1 AND seq = 8"#,
         &["server_calls_closed"],
     ),
+    // An interrupted reply with calls and with a message after it.
+    (
+        "UPDATE messages SET stop_reason = 'interrupted' WHERE session_id = $1 AND seq = 6",
+        &["interrupted_replies"],
+    ),
     // Runs that are split, out of order, or under the wrong attempt.
     (
         "UPDATE messages SET message_id = 'other' WHERE session_id = $1 AND seq = 5",
