@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::client::{Client, ServerArgs};
 use super::json::{items, non_empty_string, string};
 use super::sessions::print_json;
-use super::terminal::{Terminals, one_line, safe, safe_json};
+use super::terminal::{one_line, safe};
 use super::{output, table};
 use crate::domain::agent::AgentChoice;
 
@@ -98,8 +98,7 @@ async fn show(client: &Client, name: &AgentChoice, json: bool) -> anyhow::Result
     }
     if profile != json!({}) {
         let text = serde_json::to_string_pretty(&profile)?;
-        let text = if Terminals::detect().output { safe_json(&text) } else { text.into() };
-        output::print_line(&format!("\n{text}"));
+        output::print_json(&format!("\n{text}"));
     }
     if let Some(prompt) = prompt {
         output::print_line(&format!("\n{}", safe(&prompt)));

@@ -32,7 +32,7 @@ impl Command {
             clap::Command::new(NAME).args(all.get_arguments()).subcommands(shown.cloned());
         let mut script = Vec::new();
         generate(self.shell, &mut shown, NAME, &mut script);
-        output::print_line(String::from_utf8(script)?.trim_end());
+        output::print_data(String::from_utf8(script)?.trim_end());
         Ok(())
     }
 }

@@ -2,7 +2,6 @@
 
 use clap::{Args, CommandFactory as _, Subcommand};
 
-use super::terminal::{Terminals, safe_json};
 use super::{Cli, output, table};
 use crate::app::check;
 use crate::config::{
@@ -62,10 +61,8 @@ impl Command {
 impl Print {
     fn run(self) -> anyhow::Result<()> {
         if self.json {
-            let is_terminal = Terminals::detect().output;
             for option in &self.options.options {
-                let json = serde_json::to_string(option)?;
-                output::print_line(&if is_terminal { safe_json(&json) } else { json.into() });
+                output::print_json(&serde_json::to_string(option)?);
             }
             return Ok(());
         }

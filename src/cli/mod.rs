@@ -109,10 +109,13 @@ enum Command {
 /// Runs the command of the command line. An error is written to stderr.
 pub fn run() -> ExitCode {
     let mut command = accept_old_variables(Cli::command());
-    let matches = command.get_matches_mut();
+    let matches = match command.try_get_matches_from_mut(std::env::args_os()) {
+        Ok(matches) => matches,
+        Err(error) => return refuse(&error),
+    };
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
-        Err(error) => error.format(&mut command).exit(),
+        Err(error) => return refuse(&error.format(&mut command)),
     };
     // These run untrusted input: before threads are started and before secrets are read.
     if let Command::Sandbox(command) = &cli.command {
@@ -131,6 +134,18 @@ pub fn run() -> ExitCode {
         ));
         status::of(&error)
     })
+}
+
+/// Prints the help or the version that the command line asks for, or the problem with an argument,
+/// which can be quoted.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        output::print_error(error.to_string().trim_end());
+    } else {
+        // A closed stdout, as with `head`, is not an error.
+        let _ = error.print();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 impl Cli {

@@ -20,7 +20,7 @@ impl Command {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let document = document().to_pretty_json()?;
         let Some(path) = self.check else {
-            output::print_line(&document);
+            output::print_json(&document);
             return Ok(());
         };
         let file = fs::read_to_string(&path)

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::client::{Client, ServerArgs};
 use super::json::{items, string};
 use super::sessions::print_json;
-use super::terminal::{Terminals, safe_json};
 use super::{output, table};
 
 #[derive(Debug, Args)]
@@ -62,11 +61,7 @@ impl Command {
                 } else {
                     serde_json::to_string_pretty(schema)?
                 };
-                output::print_line(&if Terminals::detect().output {
-                    safe_json(&json)
-                } else {
-                    json.into()
-                });
+                output::print_json(&json);
             }
         }
         Ok(())

@@ -21,7 +21,7 @@ impl Command {
             return;
         }
         let schema = MIGRATIONS.iter().map(|migration| migration.version).max();
-        output::print_line(
+        output::print_json(
             &json!({ "name": "twostep", "version": version, "schema": schema }).to_string(),
         );
     }

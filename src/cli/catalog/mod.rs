@@ -84,7 +84,7 @@ fn show(courses: &[CourseSummary], json: bool) -> anyhow::Result<()> {
         output::print_error("no courses");
     } else if json {
         for course in courses {
-            output::print_line(&serde_json::to_string(course)?);
+            output::print_json(&serde_json::to_string(course)?);
         }
     } else {
         let row = |course: &CourseSummary| {

@@ -34,7 +34,7 @@ impl Progress {
     pub(super) fn show(&self, stored: usize) {
         if self.is_shown {
             let bar = bar(self.done + stored, self.all);
-            output::print_prompt(&format!("\r\u{1b}[K{bar}  {}", self.title));
+            output::replace_line(&format!("{bar}  {}", self.title));
         }
     }
 
@@ -42,7 +42,7 @@ impl Progress {
     pub(super) fn end(&mut self, stored: usize) {
         self.done += stored;
         if self.is_shown {
-            output::print_prompt("\r\u{1b}[K");
+            output::replace_line("");
         }
     }
 }

@@ -22,7 +22,7 @@ impl Sandbox {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let facts = Facts::gather(&self.folder).await;
         if self.json {
-            output::print_line(&serde_json::to_string(&facts)?);
+            output::print_json(&serde_json::to_string(&facts)?);
         } else {
             for line in lines(&facts) {
                 output::print_line(&line);

@@ -17,14 +17,18 @@ pub(super) fn show_new(new_key: &NewApiKey, json: bool) -> anyhow::Result<()> {
     if let Some(members) = object.as_object_mut() {
         members.insert("key".to_owned(), json!(key));
     }
-    output::print_line(&object.to_string());
+    output::print_json(&object.to_string());
     Ok(())
 }
 
 /// Prints one line per key.
 pub(super) fn show_list(keys: &[KeyRecord], json: bool) -> anyhow::Result<()> {
     for key in keys {
-        output::print_line(&if json { serde_json::to_string(key)? } else { line(key) });
+        if json {
+            output::print_json(&serde_json::to_string(key)?);
+        } else {
+            output::print_line(&line(key));
+        }
     }
     if keys.is_empty() {
         output::print_error("no keys");

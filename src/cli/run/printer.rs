@@ -4,7 +4,7 @@ use super::Output;
 use crate::cli::client::Update;
 use crate::cli::output;
 use crate::cli::talk::{NoteStyle, Run, Screen};
-use crate::cli::terminal::{Terminals, safe_json};
+use crate::cli::terminal::Terminals;
 use crate::domain::run_status::RunStatus;
 
 /// The printer of a run.
@@ -29,24 +29,20 @@ impl RunPrinter {
 
     pub(super) fn show(&mut self, update: &Update) {
         match (self.output, update) {
-            (Output::Jsonl, Update::Event(json)) => self.json(json),
+            (Output::Jsonl, Update::Event(json)) => output::print_json(json),
             _ if self.is_live() => self.screen.show(update),
             _ => {}
         }
-    }
-
-    fn json(&self, json: &str) {
-        output::print_line(&if self.terminals.output { safe_json(json) } else { json.into() });
     }
 
     /// Prints the result of the run, and its problem if it has one.
     pub(super) fn end(&mut self, run: &Run, session: &str) {
         self.screen.end_line();
         match self.output {
-            Output::Json => self.json(&run.whole.to_string()),
+            Output::Json => output::print_json(&run.whole.to_string()),
             Output::Text if !self.terminals.output => {
                 if let Some(text) = run.output_text.as_deref().filter(|text| !text.is_empty()) {
-                    output::print_line(text);
+                    output::print_data(text);
                 }
             }
             Output::Text | Output::Jsonl => {}

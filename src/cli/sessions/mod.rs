@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::client::{Client, ServerArgs};
 use super::json::{items, non_empty_string, string};
 use super::status::UsageError;
-use super::terminal::{Terminals, one_line, safe_json};
+use super::terminal::{Terminals, one_line};
 use super::{output, table};
 use crate::domain::ids::SessionId;
 
@@ -180,8 +180,7 @@ fn time(stamp: &str) -> String {
     stamp.split('.').next().unwrap_or_default().trim_end_matches('Z').replace('T', " ")
 }
 
-/// Prints JSON, escaped for terminals.
+/// Prints a JSON value on one line.
 pub(super) fn print_json(value: &Value) {
-    let json = value.to_string();
-    output::print_line(&if Terminals::detect().output { safe_json(&json) } else { json.into() });
+    output::print_json(&value.to_string());
 }

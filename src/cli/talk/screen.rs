@@ -4,7 +4,7 @@
 use super::event::{Delta, Event, Previewed, SubAgentEvent, text};
 use crate::cli::client::Update;
 use crate::cli::output;
-use crate::cli::terminal::{Terminals, one_line, safe};
+use crate::cli::terminal::{Terminals, one_line};
 
 /// The form of the notes about actions on stderr.
 #[derive(Debug, Clone, Copy)]
@@ -31,11 +31,11 @@ impl NoteStyle {
         if !self.is_shown {
             return;
         }
-        output::print_error(&if self.is_dim {
-            format!("\u{1b}[2m{line}\u{1b}[0m")
+        if self.is_dim {
+            output::print_faint(line);
         } else {
-            line.to_owned()
-        });
+            output::print_error(line);
+        }
     }
 }
 
@@ -180,7 +180,7 @@ impl Screen {
                 self.end_line();
                 &open.known
             };
-            output::write(&safe(more));
+            output::write(more);
             self.is_in_line = !more.ends_with('\n');
             open.shown.clone_from(&open.known);
         }

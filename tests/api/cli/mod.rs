@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod doctor;
 mod faulty_proxy;
+mod hostile_arguments;
 mod keys;
 mod lossy_link;
 mod output;

@@ -74,7 +74,7 @@ impl Service {
     fn progress(&self, step: &str) {
         if Terminals::detect().messages && !self.json {
             let url = self.url.as_ref().map(display_url).unwrap_or_default();
-            output::print_error(&format!("\u{1b}[2m{url}: {step}\u{1b}[0m"));
+            output::print_faint(&format!("{url}: {step}"));
         }
     }
 }
@@ -90,7 +90,11 @@ impl Report {
     fn say(&mut self, finding: &Finding) {
         self.fails |= finding.level == Level::Fail;
         for line in finding.lines(&self.proxies, self.json) {
-            output::print_line(&line);
+            if self.json {
+                output::print_json(&line);
+            } else {
+                output::print_line(&line);
+            }
         }
     }
 }
