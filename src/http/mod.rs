@@ -56,11 +56,12 @@ pub fn router(api: Api) -> Router {
         .layer(CatchPanicLayer::custom(error::panicked))
         .layer(from_fn_with_state(pages.clone(), server::browser_guard::layer))
         .layer(from_fn_with_state(metrics, server::request_id::layer));
-    if pages.origins.is_empty() {
+    let router = if pages.origins.is_empty() {
         router
     } else {
         router.layer(server::cors::layer(&pages.origins))
-    }
+    };
+    router.layer(middleware::from_fn(server::caching::layer))
 }
 
 /// The router of a process that only executes runs.
@@ -82,6 +83,7 @@ fn finished(routes: Router, metrics: Arc<Metrics>) -> Router {
         .method_not_allowed_fallback(error::no_method)
         .layer(CatchPanicLayer::custom(error::panicked))
         .layer(from_fn_with_state(metrics, server::request_id::layer))
+        .layer(middleware::from_fn(server::caching::layer))
 }
 
 fn operations<S: Clone + Send + Sync + 'static>(health: Health) -> Router<S> {

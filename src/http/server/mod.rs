@@ -1,6 +1,7 @@
 //! The server: connections, middleware, limits and readiness.
 
 pub(in crate::http) mod browser_guard;
+pub(in crate::http) mod caching;
 pub(in crate::http) mod cors;
 pub(in crate::http) mod deadline;
 pub(in crate::http) mod detached;

@@ -15,17 +15,17 @@ use crate::support::{
 
 /// An operation of the OpenAPI document.
 #[derive(Debug)]
-struct Route {
+pub(super) struct Route {
     method: Method,
     path: String,
-    name: String,
+    pub(super) name: String,
     takes_body: bool,
-    is_open: bool,
+    pub(super) is_open: bool,
     /// The documented responses by status.
     responses: Value,
 }
 
-fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<Route> {
     let document = serde_json::to_value(twostep::http::document()).unwrap();
     let mut routes = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -46,7 +46,7 @@ fn routes() -> Vec<Route> {
 
 /// Values for the parameters of a path.
 #[derive(Debug, Clone)]
-struct Ids {
+pub(super) struct Ids {
     session: String,
     run: String,
     call: String,
@@ -56,7 +56,7 @@ struct Ids {
 }
 
 impl Ids {
-    fn unknown() -> Self {
+    pub(super) fn unknown() -> Self {
         Self {
             session: SessionId::new().to_string(),
             run: RunId::new().to_string(),
@@ -86,7 +86,7 @@ impl Route {
     }
 
     /// A request with a valid path and body. Each new route with a body needs a case here.
-    fn request(&self, client: &Client, app: &TestApp, ids: &Ids) -> RequestBuilder {
+    pub(super) fn request(&self, client: &Client, app: &TestApp, ids: &Ids) -> RequestBuilder {
         let mut path = self.path.replace("{n}", "1");
         for (name, id) in ids.all() {
             path = path.replace(&format!("{{{name}}}"), id);
@@ -156,7 +156,7 @@ async fn status(request: RequestBuilder) -> StatusCode {
 }
 
 /// A service whose model calls a tool that needs an approval.
-async fn start(access: Setup) -> TestApp {
+pub(super) async fn start(access: Setup) -> TestApp {
     let ring = calls_as(&[("toolu_01ring", "ring", json!({ "line": "one" }))]);
     let webhook_hosts = AllowedHosts::parse(["hooks.invalid"]).unwrap();
     let Setup { needs_keys, tokens, .. } = access;
@@ -164,7 +164,7 @@ async fn start(access: Setup) -> TestApp {
     TestApp::start_with(replies(&[ring, says("Rang.")]), setup).await
 }
 
-async fn waiting_run(session: &Session<'_>) -> Ids {
+pub(super) async fn waiting_run(session: &Session<'_>) -> Ids {
     let run = session.post(json!({ "content": "Ring" })).await;
     session.waits_for(&run, &["toolu_01ring"]).await;
     let run = run["id"].as_str().unwrap().to_owned();

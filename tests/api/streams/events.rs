@@ -53,7 +53,7 @@ async fn a_stream_consists_of_simple_frames() {
     for line in [
         "http/1.1 200 ok\r\n",
         "\r\ncontent-type: text/event-stream\r\n",
-        "\r\ncache-control: no-cache, no-transform\r\n",
+        "\r\ncache-control: private, no-cache, no-store, no-transform\r\n",
         "\r\nx-accel-buffering: no\r\n",
         "\r\ntransfer-encoding: chunked\r\n",
     ] {

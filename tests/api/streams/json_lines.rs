@@ -13,7 +13,7 @@ const JSON_LINES: &str = "application/jsonl";
 async fn lines(response: Response) -> Vec<Value> {
     assert_eq!(response.status(), 200);
     assert_eq!(response.headers()["content-type"], JSON_LINES);
-    assert_eq!(response.headers()["cache-control"], "no-cache, no-transform");
+    assert_eq!(response.headers()["cache-control"], "private, no-cache, no-store, no-transform");
     assert_eq!(response.headers()["x-accel-buffering"], "no");
     parsed(&response.text().await.unwrap())
 }

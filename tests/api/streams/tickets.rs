@@ -54,7 +54,7 @@ async fn a_ticket_opens_one_stream_instead_of_a_key() {
     let before = jiff::Timestamp::now();
     let response = app.post(&session.path("/tickets")).send().await.unwrap();
     assert_eq!(response.status(), 201);
-    assert_eq!(response.headers()["cache-control"], "no-store");
+    assert_eq!(response.headers()["cache-control"], "private, no-store");
     let made: Value = response.json().await.unwrap();
     let text = made["ticket"].as_str().unwrap();
     assert!(text.starts_with("tst_") && text.len() == 68, "{made}");

@@ -57,7 +57,7 @@ const HEADERS: [SharedHeader; 7] = [
         name: "cache-control",
         kind: Type::String,
         description: "Prevents caching and compression of the stream by proxies.",
-        example: "no-cache, no-transform",
+        example: "private, no-cache, no-store, no-transform",
     },
     SharedHeader {
         component: "StreamBuffering",

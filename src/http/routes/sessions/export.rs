@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use futures::stream;
 use http::HeaderMap;
-use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde::Deserialize;
 
 use crate::domain::ids::SessionId;
@@ -72,7 +72,7 @@ fn file_name(format: ExportFormat, id: SessionId) -> String {
         (status = 200, description = "The export. The schema is that of one line.",
          content((ExportLine = "application/jsonl"), (String = "text/markdown")),
          headers(("content-disposition" = String, description = "A name for the file."),
-                 ("cache-control" = String, description = "`no-store`"))),
+                 ("cache-control" = String, description = "`private, no-store`"))),
         (status = 400, description = "`invalid_query`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
@@ -100,11 +100,7 @@ pub(in crate::http) async fn export_session(
         Some((part, (export, permit)))
     });
     let name = format!("attachment; filename=\"{}\"", file_name(format, session_id));
-    let headers = [
-        (CONTENT_TYPE, content_type(format).to_owned()),
-        (CONTENT_DISPOSITION, name),
-        (CACHE_CONTROL, "no-store".to_owned()),
-    ];
+    let headers = [(CONTENT_TYPE, content_type(format).to_owned()), (CONTENT_DISPOSITION, name)];
     Ok((headers, Body::from_stream(body)).into_response())
 }
 

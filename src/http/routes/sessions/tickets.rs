@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::StatusCode;
-use http::header::CACHE_CONTROL;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -37,7 +36,7 @@ pub(in crate::http) struct TicketResource {
     params(("session_id" = String, Path, description = "The id of the session.")),
     responses(
         (status = 201, description = "The ticket.", body = TicketResource,
-         headers(("cache-control" = String, description = "`no-store`"))),
+         headers(("cache-control" = String, description = "`private, no-store`"))),
         (status = 404, description = "`session_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`database_unavailable`", body = Problem, content_type = "application/problem+json"),
     )
@@ -54,5 +53,5 @@ pub(in crate::http) async fn create_ticket(
     let ticket = ticket.reveal().to_owned();
     let stream_url = link(format_args!("/sessions/{session_id}/events/stream?ticket={ticket}"));
     let resource = TicketResource { ticket, expires_at, stream_url };
-    Ok((StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Json(resource)))
+    Ok((StatusCode::CREATED, Json(resource)))
 }
