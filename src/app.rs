@@ -4,6 +4,7 @@ mod check;
 mod database;
 mod listening;
 mod model;
+mod private_files;
 mod registry;
 mod request_body;
 
@@ -82,6 +83,7 @@ impl Application {
     /// As [`Application::build`], but fails when `shutdown` is cancelled during a migration, which may
     /// take long or wait for another process.
     pub async fn build_until(config: Config, shutdown: &CancellationToken) -> anyhow::Result<Self> {
+        private_files::secure(&config).await;
         let sandbox = open_tools(&config).await?;
         let (pools, private_postgres) = open_pools(&config, shutdown).await?;
         let (tools, tool_servers) = open_registry(config.tools, config.tool_servers).await?;

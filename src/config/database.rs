@@ -14,14 +14,13 @@ use super::settings::Database;
 use private_postgres::{Durability, Options as PostgresOptions};
 
 impl DatabaseArgs {
-    /// Returns the parent of the workspace folders, and the folder for the state of the process.
-    pub(super) fn folders(
-        &self,
-        workspaces: Option<PathBuf>,
-    ) -> anyhow::Result<(PathBuf, PathBuf)> {
+    /// Returns the data folder, the parent of the workspace folders, and the folder for the state of
+    /// the process.
+    pub(super) fn folders(&self, workspaces: Option<PathBuf>) -> anyhow::Result<[PathBuf; 3]> {
         let data_dir = self.data_dir()?;
         let workspaces = workspaces.unwrap_or_else(|| data_dir.join("workspaces"));
-        Ok((workspaces, data_dir.join("state")))
+        let state_dir = data_dir.join("state");
+        Ok([data_dir, workspaces, state_dir])
     }
 
     /// Returns the configured server, or the private one.

@@ -108,13 +108,14 @@ impl WorkArgs {
         let tools = self.tools.clone().into_tools(&options)?;
         let permissions = self.permissions.clone().into_policy()?;
         let tool_servers = self.tools.servers(&permissions)?;
-        let (workspaces, state_dir) = database.folders(self.session_workspaces.clone())?;
+        let [data_dir, workspaces, state_dir] = database.folders(self.session_workspaces.clone())?;
         Ok(Config {
             listen: Listen::Nowhere,
             metrics: None,
             database: database.clone().into_database()?,
             database_connections: None,
             work: None,
+            data_dir: Some(data_dir),
             workspaces,
             state_dir,
             tools,

@@ -83,6 +83,8 @@ pub struct Config {
     pub database_connections: Option<u32>,
     /// The settings for executing runs; `None` for a process that only serves the API.
     pub work: Option<Work>,
+    /// The data folder, whose permissions are checked at the start. None: its owner checks them.
+    pub data_dir: Option<PathBuf>,
     /// The parent of the sessions' workspace folders.
     pub workspaces: PathBuf,
     /// The folder where the process stores its worker id.

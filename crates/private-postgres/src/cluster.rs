@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
@@ -138,8 +138,14 @@ impl Layout {
 /// Creates the data directory, accessible only to its owner; for root, the server's user can pass
 /// through it. An existing directory keeps its mode.
 fn create_data_dir(dir: &Path, durability: Durability) -> Result<(), PrivatePostgresError> {
+    // For root, the server's user passes through all of these folders.
+    let mode = if rustix::process::geteuid().is_root() { 0o711 } else { 0o700 };
     if let Some(parent) = dir.parent() {
-        fs::create_dir_all(parent).map_err(io_error("create", parent))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(mode)
+            .create(parent)
+            .map_err(io_error("create", parent))?;
     }
     match private_dir(dir) {
         Ok(()) => {}
@@ -151,7 +157,6 @@ fn create_data_dir(dir: &Path, durability: Durability) -> Result<(), PrivatePost
         }
         Err(error) => return Err(io_error("create", dir)(error)),
     }
-    let mode = if rustix::process::geteuid().is_root() { 0o711 } else { 0o700 };
     fs::set_permissions(dir, Permissions::from_mode(mode)).map_err(io_error("chmod", dir))
 }
 
@@ -166,6 +171,7 @@ fn lock(data_dir: &Path) -> Result<File, PrivatePostgresError> {
         .create(true)
         .truncate(false)
         .write(true)
+        .mode(0o600)
         .open(&path)
         .map_err(io_error("open", &path))?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {

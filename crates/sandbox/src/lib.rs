@@ -10,7 +10,8 @@ mod job;
 mod output;
 mod run;
 
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 pub use facts::{Bubblewrap, Facts, LevelTest};
+use helper::Parameters;
 pub use helper::drop_capabilities;
 pub use helper::{COMMAND, Stage, enter, failed};
 pub use job::{Ending, Job, Outcome};
@@ -184,17 +186,25 @@ impl Sandbox {
         if *level == Level::Basic && !workspace.starts_with(private) {
             return Err(SandboxError::Shared);
         }
-        run::run(&self.helper, *level, &Job { workspace: &workspace, ..*job }, stop).await
+        let is_private = workspace.starts_with(private);
+        let job = Job { workspace: &workspace, ..*job };
+        let parameters = Parameters::of(*level, &job, is_private);
+        run::run(&self.helper, &parameters, &job, stop).await
     }
 
     /// Runs a command without effects.
     async fn probe(&self, level: Level, folder: &Path) -> Result<PathBuf, SandboxError> {
-        fs::create_dir_all(folder).map_err(SandboxError::Start)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(SandboxError::Start)?;
         let folder = folder.canonicalize().map_err(SandboxError::Start)?;
         let identity = identity(&folder).map_err(SandboxError::Start)?;
         let (command, workspace, deadline) = ("exit 7", folder.as_path(), TEST_TIMEOUT);
         let job = Job { command, workspace, identity, protected: &[], deadline };
-        let outcome = run::run(&self.helper, level, &job, &CancellationToken::new()).await?;
+        let parameters = Parameters::of(level, &job, true);
+        let outcome = run::run(&self.helper, &parameters, &job, &CancellationToken::new()).await?;
         if outcome.ending == Ending::Exited(7) {
             return Ok(folder);
         }

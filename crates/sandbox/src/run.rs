@@ -17,19 +17,19 @@ use tokio_util::sync::CancellationToken;
 use super::helper::{GRACE, Parameters, READY, Stage};
 use super::job::MAX_COMMAND;
 use super::output::Source;
-use super::{Ending, Job, Level, Outcome, Output, SandboxError};
+use super::{Ending, Job, Outcome, Output, SandboxError};
 
 /// Time for the helper to end the command and the remaining processes.
 const END: Duration = GRACE.saturating_add(Duration::from_secs(2));
 
 pub(super) async fn run(
     helper: &Path,
-    level: Level,
+    parameters: &Parameters,
     job: &Job<'_>,
     stop: &CancellationToken,
 ) -> Result<Outcome, SandboxError> {
     let deadline = Instant::now() + job.deadline;
-    let mut running = Running::start(helper, level, job)?;
+    let mut running = Running::start(helper, parameters, job)?;
     let ended = tokio::select! {
         ended = timeout_at(deadline, running.ended()) => match ended {
             Ok(status) => Some(status.map_err(SandboxError::Start)?),
@@ -64,14 +64,14 @@ struct Running {
 }
 
 impl Running {
-    fn start(helper: &Path, level: Level, job: &Job<'_>) -> Result<Self, SandboxError> {
+    fn start(helper: &Path, parameters: &Parameters, job: &Job<'_>) -> Result<Self, SandboxError> {
         if job.command.len() > MAX_COMMAND {
             return Err(SandboxError::TooLong);
         }
         if job.command.contains('\0') {
             return Err(SandboxError::Nul);
         }
-        Self::spawn(helper, &Parameters::of(level, job), job.command).map_err(SandboxError::Start)
+        Self::spawn(helper, parameters, job.command).map_err(SandboxError::Start)
     }
 
     fn spawn(helper: &Path, parameters: &Parameters, command: &str) -> io::Result<Self> {

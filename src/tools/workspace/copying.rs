@@ -6,9 +6,10 @@ use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions, Permissions, PermissionsExt as _};
-use rustix::fs::syncfs;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _, Permissions, PermissionsExt as _};
+use rustix::fs::{Mode, mkdirat, syncfs};
 
+use super::modes::{Modes, create_private_folder};
 use super::open::{Missing, open_folder, open_regular};
 use super::or_itself;
 
@@ -43,7 +44,7 @@ pub fn copy_folder(from: &Path, to: &Path) -> Result<u64, CopyError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         source => source?,
     };
-    Dir::create_ambient_dir_all(to, ambient_authority())?;
+    create_private_folder(to)?;
     let copy = open_in(to)?;
     let mut walk = Walk { entries: 0, bytes: 0, folders: VecDeque::from([PathBuf::new()]) };
     while let Some(path) = walk.folders.pop_front() {
@@ -89,7 +90,8 @@ impl Walk {
                 return Err(CopyError::TooLarge);
             }
             if kind.is_dir() {
-                to.create_dir(&name)?;
+                mkdirat(&to, &name, Mode::from_raw_mode(Modes::PRIVATE.folder))
+                    .map_err(io::Error::from)?;
                 self.folders.push_back(path.join(&name));
             } else {
                 self.file(&from, &to, &name)?;
@@ -103,7 +105,8 @@ impl Walk {
             return Ok(());
         };
         let mode = file.metadata()?.permissions().mode();
-        let options = OpenOptions::new().write(true).create_new(true).to_owned();
+        let private = Modes::PRIVATE.file;
+        let options = OpenOptions::new().write(true).create_new(true).mode(private).to_owned();
         let mut copy = to.open_with(name, &options)?;
         let left = MAX_BYTES - self.bytes;
         let copied = io::copy(&mut file.take(left + 1), &mut copy)?;
@@ -111,7 +114,7 @@ impl Walk {
             return Err(CopyError::TooLarge);
         }
         self.bytes += copied;
-        copy.set_permissions(Permissions::from_mode(mode & 0o777))?;
+        copy.set_permissions(Permissions::from_mode(mode & 0o700))?;
         Ok(())
     }
 }
@@ -162,7 +165,7 @@ mod tests {
             rustix::fs::CWD,
             from.join("pipe"),
             rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RWXU,
+            Mode::RWXU,
             0,
         )
         .unwrap();
@@ -185,7 +188,8 @@ mod tests {
             let permissions = fs::metadata(path).unwrap().permissions();
             std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o7777
         };
-        assert_eq!(mode(&to.join("a/b/run.sh")), 0o755);
+        assert_eq!(mode(&to.join("a/b/run.sh")), 0o700);
+        assert_eq!([&to, &to.join("a")].map(|folder| mode(folder)), [0o700; 2]);
     }
 
     #[test]

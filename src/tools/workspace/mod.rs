@@ -8,6 +8,7 @@
 mod copying;
 mod draft;
 mod folder_lock;
+mod modes;
 mod open;
 mod paths;
 mod protected;
@@ -21,7 +22,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, MetadataExt as _, OpenOptions};
+use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
 use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -31,6 +32,8 @@ use crate::faults::{self, Point};
 
 pub use copying::{CopyError, copy_folder};
 pub use draft::Draft;
+use modes::Modes;
+pub use modes::create_private_folder;
 pub(in crate::tools) use open::open_regular;
 use open::{Missing, open_folder};
 pub use paths::ALIAS;
@@ -78,6 +81,11 @@ impl Workspace {
     /// Returns the path of the folder.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The permissions of new files and folders.
+    fn modes(&self) -> Modes {
+        if self.is_named { Modes::SHARED } else { Modes::PRIVATE }
     }
 
     /// Returns the paths of the folder: as configured, and with symbolic links resolved.
@@ -170,8 +178,9 @@ impl Workspace {
         }
         let name = relative.file_name().ok_or_else(|| fail(ErrorKind::IsADirectory.into()))?;
         let parent = relative.parent().unwrap_or(Path::new(""));
-        let folder = open_folder(dir, parent, Missing::Create).map_err(fail)?;
-        put(&folder, Path::new(name), content, draft, may_finish).map_err(fail)
+        let modes = self.modes();
+        let folder = open_folder(dir, parent, Missing::Create(modes)).map_err(fail)?;
+        put((&folder, modes), Path::new(name), content, draft, may_finish).map_err(fail)
     }
 
     /// Removes the temporary files of earlier attempts of a call. An earlier attempt that is still
@@ -229,7 +238,7 @@ impl Workspace {
         let open = || Dir::open_ambient_dir(&self.root, ambient_authority());
         match open() {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                Dir::create_ambient_dir_all(&self.root, ambient_authority())?;
+                create_private_folder(&self.root)?;
                 open()
             }
             opened => opened,
@@ -240,7 +249,7 @@ impl Workspace {
 /// Writes a file into a folder atomically. If the file did not exist and another process creates it
 /// during the write, the other file remains and the write fails.
 fn put(
-    folder: &Dir,
+    (folder, modes): (&Dir, Modes),
     name: &Path,
     content: &[u8],
     draft: &Draft,
@@ -257,7 +266,10 @@ fn put(
     };
     let (temporary, is_new) = (draft.name(), permissions.is_none());
     let written = (|| {
-        let options = OpenOptions::new().write(true).create_new(true).to_owned();
+        // The permissions of an existing file are set when the content is written: no other user
+        // may read it before.
+        let mode = if is_new { modes.file } else { Modes::PRIVATE.file };
+        let options = OpenOptions::new().write(true).create_new(true).mode(mode).to_owned();
         let mut file = folder.open_with(&temporary, &options)?;
         file.write_all(content)?;
         if let Some(permissions) = permissions {

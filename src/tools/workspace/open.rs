@@ -5,13 +5,16 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
+
+use super::modes::Modes;
 
 /// The treatment of a folder in the path that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    Create,
+    /// It is created with these permissions.
+    Create(Modes),
     Fail,
 }
 
@@ -47,17 +50,26 @@ pub(super) fn open_folder(top: Dir, path: &Path, missing: Missing) -> io::Result
         let name = name.as_os_str();
         way.push(name);
         folder = match step(&folder, name, &way) {
-            Err(error) if error.kind() == ErrorKind::NotFound && missing == Missing::Create => {
-                match folder.create_dir(name) {
-                    Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-                    _ => step(&folder, name, &way)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => match missing {
+                Missing::Create(modes) => {
+                    create(&folder, name, modes)?;
+                    step(&folder, name, &way)?
                 }
-            }
+                Missing::Fail => return Err(error),
+            },
             opened => opened?,
         };
     }
     // A handle opened with `O_PATH` cannot be read, so the folder is opened again.
     folder.open_dir(".")
+}
+
+/// Creates a folder, unless another process has just created it.
+fn create(parent: &Dir, name: &OsStr, modes: Modes) -> io::Result<()> {
+    match mkdirat(parent, name, Mode::from_raw_mode(modes.folder)) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn step(folder: &Dir, name: &OsStr, way: &Path) -> io::Result<Dir> {

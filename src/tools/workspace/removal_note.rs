@@ -8,10 +8,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::remove_folder;
+use super::{create_private_folder, remove_folder};
 use crate::domain::ids::SessionId;
 
 /// The folder of the notes, next to the folders of sessions.
@@ -44,13 +45,15 @@ impl RemovalNote {
     /// Writes the note. It is on disk when this returns.
     pub fn write(&self, workspaces: &Path) -> io::Result<()> {
         let folder = workspaces.join(NOTES);
-        fs::create_dir_all(&folder)?;
+        create_private_folder(&folder)?;
         let mut lines = format!("{}\n", self.database);
         for id in &self.sessions {
             lines.push_str(&id.to_string());
             lines.push('\n');
         }
-        let mut file = File::create(folder.join(self.root.to_string()))?;
+        let path = folder.join(self.root.to_string());
+        let mut file =
+            File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         file.write_all(lines.as_bytes())?;
         file.sync_all()?;
         File::open(&folder)?.sync_all()

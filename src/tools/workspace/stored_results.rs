@@ -1,11 +1,11 @@
 //! Storage of results that are too long for the model, as files that the model can read.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 
-use super::{Draft, MAX_FILE, Missing, Workspace, failed, open_folder, put};
+use super::{Draft, MAX_FILE, Missing, Modes, Workspace, failed, open_folder, put};
 use crate::tools::error::ToolError;
 
 const OURS: &str = ".twostep";
@@ -28,23 +28,30 @@ impl Workspace {
         let path = format!("{OURS}/{RESULTS}/{name}");
         let stored = self.dir().and_then(|dir| {
             let fail = |error| failed(&path, error);
-            let ours = open_folder(dir, Path::new(OURS), Missing::Create).map_err(fail)?;
-            exclude_from_git(&ours).map_err(fail)?;
-            let results = open_folder(ours, Path::new(RESULTS), Missing::Create).map_err(fail)?;
+            let modes = self.modes();
+            let create = Missing::Create(modes);
+            let ours = open_folder(dir, Path::new(OURS), create).map_err(fail)?;
+            exclude_from_git(&ours, modes).map_err(fail)?;
+            let results = open_folder(ours, Path::new(RESULTS), create).map_err(fail)?;
             remove_oldest(&results).map_err(fail)?;
-            put(&results, Path::new(&name), text.as_bytes(), draft, || true).map_err(fail)
+            put((&results, modes), Path::new(&name), text.as_bytes(), draft, || true).map_err(fail)
         });
         stored.map(|()| path)
     }
 }
 
 /// Excludes the folder from commits and searches.
-fn exclude_from_git(ours: &Dir) -> io::Result<()> {
+fn exclude_from_git(ours: &Dir, modes: Modes) -> io::Result<()> {
     let ignore = Path::new(".gitignore");
     if ours.symlink_metadata(ignore).is_ok() {
         return Ok(());
     }
-    ours.write(ignore, "*\n")
+    let options = OpenOptions::new().write(true).create_new(true).mode(modes.file).to_owned();
+    match ours.open_with(ignore, &options) {
+        // A concurrent call has created it.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        file => file?.write_all(b"*\n"),
+    }
 }
 
 fn remove_oldest(results: &Dir) -> io::Result<()> {

@@ -6,12 +6,13 @@
 //! workers of one machine have several files. The file also contains its own inode number: in a copy
 //! of the folder the files are not locked although their workers may be running.
 
-use std::fs::{File, OpenOptions, create_dir_all};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use crate::domain::ids::WorkerId;
+use crate::tools::workspace::create_private_folder;
 
 /// Maximum number of workers of one machine that have a file.
 const MAX_FILES: usize = 64;
@@ -43,7 +44,7 @@ impl Node {
     }
 
     fn try_open(folder: &Path) -> io::Result<Self> {
-        create_dir_all(folder)?;
+        create_private_folder(folder)?;
         let mut node = Self::ephemeral();
         for number in 0..MAX_FILES {
             let path = folder.join(format!("worker-{number}"));
@@ -56,6 +57,7 @@ impl Node {
                 .write(true)
                 .create(true)
                 .truncate(false)
+                .mode(0o600)
                 .open(path)?;
             if file.try_lock().is_err() {
                 continue;

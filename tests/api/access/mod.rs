@@ -4,6 +4,7 @@ mod browser_guard;
 mod caching;
 mod database_unavailable;
 mod every_route;
+mod file_permissions;
 mod quotas;
 mod rate_limits;
 mod revocation;

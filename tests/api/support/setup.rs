@@ -182,6 +182,7 @@ pub(super) fn config(
         database: Database::Server(Box::new(setup.database.unwrap_or_else(|| database.options()))),
         database_connections: setup.database_connections,
         work: (!setup.no_worker).then_some(work),
+        data_dir: None,
         workspaces: folder.join("workspaces"),
         state_dir: state.to_owned(),
         tools,

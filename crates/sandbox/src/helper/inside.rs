@@ -6,7 +6,8 @@ use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use rustix::process::{Signal, set_parent_process_death_signal, setsid};
+use rustix::fs::Mode;
+use rustix::process::{Signal, set_parent_process_death_signal, setsid, umask};
 use rustix::stdio::dup2_stdin;
 use rustix::thread::set_no_new_privs;
 
@@ -36,6 +37,9 @@ fn prepare(parameters: &Parameters) -> Result<(), String> {
     let _ = fs::write("/proc/self/oom_score_adj", "500");
     let nothing = File::open("/dev/null").map_err(could_not("no /dev/null"))?;
     check_identities(parameters)?;
+    if parameters.is_private {
+        umask(Mode::RWXG | Mode::RWXO);
+    }
     limits::set(parameters.level)?;
     limits::drop_capabilities()?;
     set_no_new_privs(true).map_err(|error| format!("no_new_privs cannot be set: {error}"))?;

@@ -66,12 +66,14 @@ pub(super) struct Parameters {
     /// The folder that replaces `/tmp` at the basic level.
     temporary: Option<PathBuf>,
     protected: Vec<String>,
+    /// No other program uses the workspace, so no other user may read what a command creates there.
+    is_private: bool,
     /// The deadline that the keeper enforces if the service hangs.
     deadline_ms: u64,
 }
 
 impl Parameters {
-    pub(super) fn of(level: Level, job: &Job<'_>) -> Self {
+    pub(super) fn of(level: Level, job: &Job<'_>, is_private: bool) -> Self {
         Self {
             level,
             workspace: job.workspace.to_owned(),
@@ -79,6 +81,7 @@ impl Parameters {
             protected_as: Vec::new(),
             temporary: None,
             protected: job.protected.iter().map(|name| (*name).to_owned()).collect(),
+            is_private,
             deadline_ms: u64::try_from(job.deadline.as_millis()).unwrap_or(u64::MAX),
         }
     }
