@@ -37,6 +37,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use hidden_environment::{HideError, hide};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::config::{LogArgs, Secrets, accept_old_variables};
 use crate::telemetry::{self, Form, Redactor};
@@ -108,6 +110,13 @@ enum Command {
 
 /// Runs the command of the command line. An error is written to stderr.
 pub fn run() -> ExitCode {
+    // Before anything else, because the first call executes the program again.
+    if let Err(error) = hide() {
+        output::print_error(&format!("twostep: {error}"));
+        if matches!(error, HideError::Lost(_)) {
+            return ExitCode::FAILURE;
+        }
+    }
     let mut command = accept_old_variables(Cli::command());
     let matches = match command.try_get_matches_from_mut(std::env::args_os()) {
         Ok(matches) => matches,
@@ -124,6 +133,7 @@ pub fn run() -> ExitCode {
     if let Command::Pdf(command) = &cli.command {
         return command.run();
     }
+    keep_other_processes_out();
     let secrets = Secrets::from_command(&command, &matches);
     cli.run(&secrets).unwrap_or_else(|error| {
         let why = Redactor::new(secrets.iter(), Form::Text)
@@ -134,6 +144,17 @@ pub fn run() -> ExitCode {
         ));
         status::of(&error)
     })
+}
+
+/// Refuses other processes of the same user access to the memory, the open files and the variables
+/// of this process. They still have it if they have the capability to trace processes, as those of
+/// root have. A crash leaves no core dump, which would contain secrets.
+fn keep_other_processes_out() {
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        output::print_error(&format!(
+            "twostep: other processes of this user can read the memory of this process: {error}"
+        ));
+    }
 }
 
 /// Prints the help or the version that the command line asks for, or the problem with an argument,

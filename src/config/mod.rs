@@ -19,6 +19,7 @@ mod tokens;
 mod tool_servers;
 mod tools;
 mod traces;
+mod user;
 mod web;
 
 pub use args::{

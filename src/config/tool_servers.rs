@@ -11,6 +11,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
 use super::environment::variable;
+use super::user::user_ids;
 use crate::tools::mcp::{Program, ServerSettings, ServerTransport, is_server_name};
 
 /// The default timeout of a call, in seconds.
@@ -38,6 +39,7 @@ struct ServerEntry {
     #[serde(default)]
     env: BTreeMap<String, String>,
     cwd: Option<PathBuf>,
+    user: Option<String>,
     url: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
@@ -99,7 +101,7 @@ impl ServerEntry {
         self,
         variable: &impl Fn(&str) -> Option<String>,
     ) -> anyhow::Result<ServerTransport> {
-        let Self { kind, command, args, env, cwd, url, headers, .. } = self;
+        let Self { kind, command, args, env, cwd, user, url, headers, .. } = self;
         match (command, url) {
             (Some(command), None) if kind.is_none_or(|kind| kind == TransportType::Stdio) => {
                 ensure!(headers.is_empty(), "a program takes no headers");
@@ -109,15 +111,17 @@ impl ServerEntry {
                     Ok((name, value))
                 });
                 let env = env.collect::<anyhow::Result<_>>()?;
-                Ok(ServerTransport::Program(Program { command, args, env, folder: cwd }))
+                let user = user.as_deref().map(user_ids).transpose()?;
+                Ok(ServerTransport::Program(Program { command, args, env, folder: cwd, user }))
             }
             (None, Some(url)) if kind.is_none_or(|kind| kind == TransportType::Http) => {
                 let url: Url =
                     expand_variables(&url, variable)?.parse().context("the url is not one")?;
                 let is_web = matches!(url.scheme(), "http" | "https");
                 ensure!(is_web, "the url is not that of a web server");
-                let is_plain = args.is_empty() && env.is_empty() && cwd.is_none();
-                ensure!(is_plain, "args, env and cwd are for a program");
+                let is_plain = args.is_empty() && env.is_empty();
+                let is_plain = is_plain && cwd.is_none() && user.is_none();
+                ensure!(is_plain, "args, env, cwd and user are for a program");
                 Ok(ServerTransport::Http { url, headers: read_headers(headers, variable)? })
             }
             _ => bail!("it has neither a command, of type stdio, nor a url, of type http"),
@@ -229,7 +233,7 @@ mod tests {
         assert_eq!(problem(r#"{"type": "http", "command": "x"}"#), neither);
         let cases = [
             (r#"{"url": "file:///x"}"#, "the url is not that of a web server"),
-            (r#"{"url": "http://h", "args": ["x"]}"#, "args, env and cwd are for a program"),
+            (r#"{"url": "http://h", "args": ["x"]}"#, "args, env, cwd and user are for a program"),
             (r#"{"command": "x", "headers": {"a": "b"}}"#, "a program takes no headers"),
             (r#"{"command": "x", "timeout_seconds": 0}"#, "timeout_seconds is not from 1 to 3600"),
             (r#"{"command": "x", "env": {"A": "${NO}"}}"#, "env A: NO is not set"),

@@ -101,6 +101,7 @@ fn inspect(dir: &Path) -> Result<Binaries, String> {
     }
     let output = Command::new(dir.join("postgres"))
         .arg("--version")
+        .env_clear()
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("has a postgres that does not start: {error}"))?;

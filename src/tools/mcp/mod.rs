@@ -35,7 +35,7 @@ pub(in crate::tools) use failure::ServerCallFailure;
 pub use names::is_server_name;
 pub(in crate::tools) use names::prefix;
 use server::Server;
-pub use settings::{Program, ServerSettings, ServerTransport};
+pub use settings::{Program, ServerSettings, ServerTransport, UserIds};
 use supervisor::Supervisor;
 
 /// Maximum time that a starting process waits for its servers. Slower servers connect later.

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
 use super::lines::BoundedLines;
-use super::settings::Program;
+use super::settings::{Program, UserIds};
 use super::watchdog::Watchdog;
 use crate::tools::policy::visible;
 
@@ -39,7 +39,12 @@ impl Running {
     /// Starts the program in its own process group with its own environment. A task logs its
     /// stderr.
     pub(super) fn start(name: &str, program: &Program, tasks: &TaskTracker) -> io::Result<Self> {
-        let mut child = Command::new(&program.command)
+        let mut command = Command::new(&program.command);
+        if let Some(UserIds { uid, gid }) = program.user {
+            // std drops the supplementary groups as well.
+            command.gid(gid).uid(uid);
+        }
+        let mut child = command
             .args(&program.args)
             .env_clear()
             .envs(&program.env)

@@ -38,6 +38,15 @@ pub enum ServerTransport {
     },
 }
 
+/// The ids of a user and its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserIds {
+    /// The user id.
+    pub uid: u32,
+    /// The group id.
+    pub gid: u32,
+}
+
 /// A local program that is an MCP server.
 #[derive(Clone)]
 pub struct Program {
@@ -49,6 +58,8 @@ pub struct Program {
     pub env: BTreeMap<String, String>,
     /// The working directory; `/` if absent.
     pub folder: Option<PathBuf>,
+    /// The user that runs the program; that of the service if absent. Only root can choose one.
+    pub user: Option<UserIds>,
 }
 
 // The `Debug` output omits values that can be secret.

@@ -5,6 +5,7 @@ mod caching;
 mod database_unavailable;
 mod every_route;
 mod file_permissions;
+mod process_secrets;
 mod quotas;
 mod rate_limits;
 mod revocation;

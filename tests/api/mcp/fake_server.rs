@@ -63,6 +63,7 @@ impl Fake {
                 args: self.arguments().to_vec(),
                 env: BTreeMap::from([("GIVEN".to_owned(), "yes".to_owned())]),
                 folder: None,
+                user: None,
             }),
             is_trusted: false,
             timeout: Duration::from_secs(20),

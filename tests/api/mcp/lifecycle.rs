@@ -1,9 +1,10 @@
 //! Start and stop of servers: the file of `--mcp`, the loss of a worker, files in the workspace.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use reqwest::Client;
-use rustix::process::Signal;
+use rustix::process::{Signal, geteuid};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -116,4 +117,46 @@ async fn a_program_with_an_invalid_file_does_not_start_and_states_the_cause() {
     let expected =
         r#"--permission-url names the MCP server "missing", which --mcp does not contain"#;
     assert!(stderr.contains(expected), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_of_a_server_runs_as_the_user_that_its_entry_names() {
+    let (folder, database) = (TempDir::new().unwrap(), database().await);
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let (file, ids) = (folder.path().join("servers.json"), folder.path().join("ids"));
+    let write_file = |user: &str| {
+        let script = format!("id -u >{0}.new && id -G >>{0}.new && mv {0}.new {0}", ids.display());
+        let entry = json!({
+            "command": "/bin/sh", "args": ["-c", script], "user": user,
+            "env": { "PATH": "/usr/bin:/bin" },
+        });
+        std::fs::write(&file, json!({ "mcpServers": { "a": entry } }).to_string()).unwrap();
+    };
+    let refusal = async || {
+        let mut command = binary(&["config", "check", "--offline", "--mcp"]);
+        command.arg(&file);
+        let (status, _, stderr) = outcome(command).await;
+        assert_eq!(status, Some(1), "{stderr}");
+        stderr
+    };
+    write_file("nobody");
+    if !geteuid().is_root() {
+        assert!(refusal().await.contains("needs a service that runs as root"));
+        return;
+    }
+    let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0", "--mcp"]);
+    command.arg(&file).arg("--data-dir").arg(folder.path().join("data"));
+    command.env("DATABASE_URL", database.url());
+    let program = Program::serve(command).await;
+    wait_until("the program did not start", async || ids.exists()).await;
+    let found = std::fs::read_to_string(&ids).unwrap();
+    let found: Vec<&str> = found.lines().collect();
+    assert_eq!(found[0], "65534");
+    assert_eq!(found[1].split(' ').count(), 1, "the program keeps groups of root: {found:?}");
+    assert_ne!(found[1], "0");
+    program.terminate().await;
+    write_file("root");
+    assert!(refusal().await.contains("can read the memory of the service"));
+    write_file("nobody-else");
+    assert!(refusal().await.contains("is not in /etc/passwd"));
 }

@@ -24,6 +24,7 @@ fn installed(name: &str, program: &str, args: &[&str]) -> ServerSettings {
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             env: BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]),
             folder: None,
+            user: None,
         }),
         is_trusted: true,
         timeout: Duration::from_secs(20),

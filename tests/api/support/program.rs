@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -116,6 +116,11 @@ impl Program {
         self.url.strip_prefix("http://").unwrap()
     }
 
+    /// The process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().unwrap()
+    }
+
     /// The resident memory, in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         let status = format!("/proc/{}/status", self.child.id().unwrap());
@@ -131,11 +136,6 @@ impl Program {
         // The process name may contain any character; it ends at the last parenthesis.
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
         fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
-    }
-
-    /// The folder with an entry for each open file.
-    pub(crate) fn files(&self) -> PathBuf {
-        format!("/proc/{}/fd", self.child.id().unwrap()).into()
     }
 
     /// Sends a signal.

@@ -1,7 +1,6 @@
 //! The resource limits of a command.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 
 use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};
 use rustix::thread::{
@@ -47,10 +46,21 @@ pub(super) fn set(level: Level) -> Result<(), String> {
 fn own_task_count() -> u64 {
     let uid = getuid().as_raw();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ours = processes.filter(|entry| entry.metadata().is_ok_and(|data| data.uid() == uid));
+    // The entry of a process that protects its memory belongs to root, so its owner proves nothing.
+    let is_ours = |entry: &fs::DirEntry| {
+        let status = fs::read_to_string(entry.path().join("status"));
+        status.is_ok_and(|status| real_user(&status) == Some(uid))
+    };
+    let ours = processes.filter(is_ours);
     ours.filter_map(|process| fs::read_dir(process.path().join("task")).ok())
         .map(|tasks| tasks.count() as u64)
         .sum()
+}
+
+/// The real user id in the text of `/proc/PID/status`.
+fn real_user(status: &str) -> Option<u32> {
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    ids.split_whitespace().next()?.parse().ok()
 }
 
 /// Drops all capabilities. Root without capabilities has the rights of any other user, except for
