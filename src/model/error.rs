@@ -1,5 +1,6 @@
 //! Errors of requests to the model, and which of them can be retried.
 
+use std::io;
 use std::time::Duration;
 
 use super::reply_head::ReplyHead;
@@ -12,6 +13,13 @@ pub enum ModelError {
     /// The connection failed, or broke before the headers arrived.
     #[error("the model could not be reached: {}", causes(.0))]
     Connect(#[source] reqwest::Error),
+    /// The server's certificate is not valid.
+    #[error(
+        "the certificate of the model's server is not accepted: {}; correct the certificate or the \
+         base URL, or name the file with its authority in SSL_CERT_FILE",
+        causes(.0)
+    )]
+    Certificate(#[source] reqwest::Error),
     /// The server reported an error, by its status or inside the stream.
     #[error("the model answered {}: {message}", describe(*.status, .kind))]
     Api {
@@ -177,6 +185,28 @@ impl ErrorKind {
     }
 }
 
+impl From<reqwest::Error> for ModelError {
+    /// A request without a response. The URL, which may contain a password, is left out.
+    fn from(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        if rejects_certificate(&error) { Self::Certificate(error) } else { Self::Connect(error) }
+    }
+}
+
+/// Returns true if the certificate of the server was rejected. Only the owner of the server or the
+/// operator can change that.
+fn rejects_certificate(error: &(dyn std::error::Error + 'static)) -> bool {
+    if let Some(error) = error.downcast_ref::<rustls::Error>() {
+        return matches!(error, rustls::Error::InvalidCertificate(_));
+    }
+    // The source of an I/O error is that of the error in it.
+    let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    match inner {
+        Some(inner) => rejects_certificate(inner),
+        None => error.source().is_some_and(rejects_certificate),
+    }
+}
+
 impl ModelError {
     /// Returns true if the same request may succeed later.
     pub fn retryable(&self) -> bool {
@@ -192,9 +222,11 @@ impl ModelError {
                 let is_spent = *kind == ErrorKind::SpendLimit;
                 !is_spent && head.should_retry.unwrap_or_else(|| kind.retryable(*status))
             }
-            Self::TimeLimit(_) | Self::Malformed(_) | Self::TooLarge(_) | Self::CircuitOpen(_) => {
-                false
-            }
+            Self::Certificate(_)
+            | Self::TimeLimit(_)
+            | Self::Malformed(_)
+            | Self::TooLarge(_)
+            | Self::CircuitOpen(_) => false,
         }
     }
 
@@ -203,6 +235,7 @@ impl ModelError {
         match self {
             Self::Api { status, head, .. } => Some(((*status)?, head)),
             Self::Connect(_)
+            | Self::Certificate(_)
             | Self::Broken(_)
             | Self::Truncated
             | Self::Idle(_)
@@ -232,6 +265,7 @@ impl ModelError {
     pub fn name(&self) -> &str {
         match self {
             Self::Connect(_) => "connect",
+            Self::Certificate(_) => "tls_certificate",
             Self::Api { kind, .. } => kind.as_str(),
             Self::Broken(_) => "broken_stream",
             Self::Truncated => "truncated_stream",
@@ -250,6 +284,7 @@ impl ModelError {
         match self {
             Self::Api { head, .. } => head.retry_after,
             Self::Connect(_)
+            | Self::Certificate(_)
             | Self::Broken(_)
             | Self::Truncated
             | Self::Idle(_)
@@ -294,6 +329,10 @@ impl ModelError {
             Self::Connect(_) => {
                 (ErrorType::ModelOverloadedError, "the model could not be reached".to_owned())
             }
+            Self::Certificate(_) => (
+                ErrorType::ModelRequestFailedError,
+                "the certificate of the model's server is not valid".to_owned(),
+            ),
             Self::CircuitOpen(_) => (
                 ErrorType::ModelOverloadedError,
                 "no request was sent to the model, because all requests have failed for too long"

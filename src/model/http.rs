@@ -102,7 +102,7 @@ impl Endpoint {
         let response = timeout(self.idle_timeout, post.send())
             .await
             .map_err(|_| ModelError::Idle(self.idle_timeout))?
-            .map_err(|error| ModelError::Connect(error.without_url()))?;
+            .map_err(ModelError::from)?;
         let head = ReplyHead::of(response.headers());
         if !response.status().is_success() {
             return Err(self.read_failure(response, head).await);
@@ -136,8 +136,7 @@ impl Endpoint {
         within: Duration,
     ) -> Result<Vec<u8>, ModelError> {
         let exchange = async {
-            let failed = |error: reqwest::Error| ModelError::Connect(error.without_url());
-            let response = post.send().await.map_err(failed)?;
+            let response = post.send().await.map_err(ModelError::from)?;
             if !response.status().is_success() {
                 let head = ReplyHead::of(response.headers());
                 return Err(self.read_failure(response, head).await);

@@ -36,6 +36,7 @@ impl ModelError {
             } => Some((message, paths)),
             Self::Api { .. }
             | Self::Connect(_)
+            | Self::Certificate(_)
             | Self::Broken(_)
             | Self::Truncated
             | Self::Idle(_)

@@ -59,7 +59,9 @@ impl Health {
                 | ErrorKind::SpendLimit
                 | ErrorKind::Other(_) => Self::Healthy,
             },
-            ModelError::TimeLimit(_)
+            // Requests fail at once without the circuit breaker, and with the cause.
+            ModelError::Certificate(_)
+            | ModelError::TimeLimit(_)
             | ModelError::Malformed(_)
             | ModelError::BadCall(_)
             | ModelError::TooLarge(_)
