@@ -31,12 +31,15 @@ pub(super) struct Lines<'a, W> {
 }
 
 impl<W: Write> Write for Lines<'_, W> {
+    /// A line that cannot be written, because the reader of a pipe has ended or the disk is full, is
+    /// lost. An error would make the formatter print a message, and panic where that fails too.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.to.write_all(&self.redactor.redact(line))?;
+        let _ = self.to.write_all(&self.redactor.redact(line));
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
+        let _ = self.to.flush();
+        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 mod correlation;
 mod info;
+mod closed_log;
 mod metrics_listener;
 mod readiness;
 mod request_logs;
