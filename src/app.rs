@@ -6,6 +6,7 @@ mod listening;
 mod model;
 mod private_files;
 mod registry;
+mod reload;
 mod request_body;
 
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::bus::{Bus, link};
 use crate::config::{Config, Listen};
 use crate::domain::model::Models;
-use crate::http::{DatabaseProbe, FolderProbe, Health};
+use crate::http::{DatabaseProbe, FolderProbe, Health, MetricsAccess};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::catalog::refresh_periodically;
@@ -42,6 +43,7 @@ use listening::{Listening, Shared};
 use model::{models_to_refresh, open_model};
 use private_postgres::PrivatePostgres;
 use registry::open_registry;
+pub use reload::Reloader;
 use sandbox::{Level, SandboxError};
 use simulator::Running;
 
@@ -72,6 +74,7 @@ pub struct Application {
     draining: CancellationToken,
     traces: Option<Export>,
     tool_servers: Arc<ToolServers>,
+    reloader: Reloader,
 }
 
 impl Application {
@@ -87,8 +90,8 @@ impl Application {
         let sandbox = open_tools(&config).await?;
         let (pools, private_postgres) = open_pools(&config, shutdown).await?;
         let (tools, tool_servers) = open_registry(config.tools, config.tool_servers).await?;
+        let reloader = Reloader::new(config.reload, &config.permissions, &config.listen);
         let (permissions, bus) = (Arc::new(config.permissions), Arc::new(Bus::default()));
-        let draining = CancellationToken::new();
         let (metrics, traces) = open_traces(config.traces.as_ref(), &tool_servers)?;
 
         let (mut worker, mut simulator, mut catalog, mut sender) = (None, None, None, None);
@@ -118,19 +121,22 @@ impl Application {
         }
         let health = Health {
             pool: pools.admission.clone(),
-            draining: draining.clone(),
+            draining: CancellationToken::new(),
             metrics: Arc::clone(&metrics),
             serves_metrics: config.metrics.is_none(),
+            metrics_access: metrics_access(&config.listen),
             sandbox,
             worker: worker.as_ref().map(|worker| worker.lease()),
             workspaces: workspaces_probe(&config.workspaces, &config.listen, worker.is_some()),
             database: DatabaseProbe::new(pools.probed(&config.listen, worker.is_some())),
             tool_servers: Arc::clone(&tool_servers),
         };
+        let draining = health.draining.clone();
         let metrics_listener = Listening::for_metrics(config.metrics, &health).await?;
         let shared = Shared::new(&pools, &bus, tools, permissions, &config.workspaces);
         let listening = Listening::open(config.listen, health, shared).await?;
         Ok(Self {
+            reloader: reloader.with_service(listening.as_ref().and_then(Listening::service)),
             listening,
             metrics_listener,
             worker,
@@ -155,6 +161,11 @@ impl Application {
     /// The bound address of `/metrics`, if it has one of its own.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_listener.as_ref().map(Listening::address)
+    }
+
+    /// The settings that the process can read again.
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
     }
 
     /// The private database server, if the service runs one.
@@ -231,6 +242,14 @@ impl Application {
         }
         tracing::info!("stopped");
         Ok(())
+    }
+}
+
+/// The callers that may read the metrics. The address of a worker is for operators alone.
+fn metrics_access(listen: &Listen) -> MetricsAccess {
+    match listen {
+        Listen::Api(serve) => serve.http.metrics_access.clone(),
+        Listen::Health(_) | Listen::Nowhere => MetricsAccess::Everybody,
     }
 }
 

@@ -16,7 +16,8 @@ use super::request_body::assemble;
 use crate::bus::Bus;
 use crate::config::{Listen, Serve};
 use crate::http::{
-    Api, Forwarding, Health, Site, Timeouts, health_router, metrics_router, router, serve,
+    Api, Forwarding, Health, MetricsAccess, Site, Timeouts, health_router, metrics_router, router,
+    serve,
 };
 use crate::metrics::Metrics;
 use crate::service::{Options, Parts, Service, check_operator_agents};
@@ -77,6 +78,8 @@ pub(super) struct Listening {
     posts: TaskTracker,
     /// The identity provider whose tokens are accepted; its keys are refreshed.
     issuer: Option<Arc<Issuer>>,
+    /// The use cases of the API.
+    service: Option<Arc<Service>>,
 }
 
 impl Listening {
@@ -89,18 +92,21 @@ impl Listening {
         let draining = health.draining.clone();
         match listen {
             Listen::Api(serve) => {
-                let Serve { bind, service, http, forwarding, .. } = *serve;
+                let Serve { bind, service, mut http, forwarding, .. } = *serve;
                 let (timeouts, issuer) = (http.timeouts, http.tokens.clone());
                 let (pool, metrics) = (health.pool.clone(), Arc::clone(&health.metrics));
                 let service = Arc::new(shared.into_service(pool, metrics, service));
-                let api = Api::new(health, service, http);
-                check_agents(&api.service).await?;
+                check_agents(&service).await?;
+                let (listener, address) = listen_at(bind).await?;
+                http.browser_policy.port = address.port();
+                let api = Api::new(health, Arc::clone(&service), http);
                 let posts = api.tasks.clone();
                 let site = site(router(api), (forwarding, timeouts), &draining);
-                Ok(Some(Self { posts, issuer, ..Self::bind(bind, site).await? }))
+                let service = Some(service);
+                Ok(Some(Self { listener, address, site, posts, issuer, service }))
             }
             Listen::Health(bind) => {
-                Ok(Some(Self::bind(bind, plain(health_router(health), &draining)).await?))
+                Ok(Some(Self::of(bind, plain(health_router(health), &draining)).await?))
             }
             Listen::Nowhere => Ok(None),
         }
@@ -112,16 +118,21 @@ impl Listening {
         health: &Health,
     ) -> anyhow::Result<Option<Self>> {
         let Some(bind) = bind else { return Ok(None) };
+        // The operator chose this address for metrics alone.
+        let health = Health { metrics_access: MetricsAccess::Everybody, ..health.clone() };
         let site = plain(metrics_router(health.clone()), &health.draining);
-        Ok(Some(Self::bind(bind, site).await?))
+        Ok(Some(Self::of(bind, site).await?))
     }
 
-    async fn bind(address: SocketAddr, site: Site) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(address)
-            .await
-            .with_context(|| format!("the address {address} cannot be bound"))?;
-        let (address, posts) = (listener.local_addr()?, TaskTracker::new());
-        Ok(Self { listener, address, site, posts, issuer: None })
+    /// An address for operators.
+    async fn of(bind: SocketAddr, site: Site) -> anyhow::Result<Self> {
+        let (listener, address) = listen_at(bind).await?;
+        Ok(Self { listener, address, site, posts: TaskTracker::new(), issuer: None, service: None })
+    }
+
+    /// The use cases of the API, if this address serves it.
+    pub(super) fn service(&self) -> Option<Arc<Service>> {
+        self.service.clone()
     }
 
     pub(super) const fn address(&self) -> SocketAddr {
@@ -145,7 +156,17 @@ impl Listening {
 
 /// Checks that sessions can be created from the operator's agents.
 pub(super) async fn check_agents(service: &Service) -> anyhow::Result<()> {
-    check_operator_agents(service).await.context("the agents of --agents cannot be used")
+    check_operator_agents(service, &service.defaults.agents.current())
+        .await
+        .context("the agents of --agents cannot be used")
+}
+
+async fn listen_at(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("the address {address} cannot be bound"))?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
 }
 
 fn site(router: Router, rules: (Forwarding, Timeouts), draining: &CancellationToken) -> Site {

@@ -7,7 +7,7 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::output;
-use super::signals::shutdown_signal;
+use super::signals::{Hangups, shutdown_signal};
 use crate::app::Application;
 use crate::config::{Config, Database, Listen, ModelSource, ServeArgs, Work};
 
@@ -23,8 +23,9 @@ impl Command {
         raise_open_file_limit();
         let summary = summarize(&config);
         // Before anything is started, so that a signal always shuts down gracefully.
-        let shutdown = shutdown_signal()?;
+        let (shutdown, hangups) = (shutdown_signal()?, Hangups::new()?);
         let app = Application::build_until(config, &shutdown).await?;
+        hangups.reload(app.reloader(), shutdown.clone());
         print_greeting(&app, &summary);
         app.run_until_stopped(shutdown).await
     }

@@ -1,10 +1,14 @@
 //! SIGTERM and SIGINT: the first one requests a graceful shutdown, the second an immediate one.
+//! SIGHUP: the service reads its files again.
 
+use std::io::{IsTerminal as _, stdin};
 use std::process::ExitCode;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::app::Reloader;
 
 /// A second signal stopped the program before the graceful shutdown ended.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
@@ -45,6 +49,32 @@ pub(super) fn shutdown_signal() -> anyhow::Result<CancellationToken> {
         fired.cancel();
     });
     Ok(token)
+}
+
+/// The SIGHUP signals that the process receives. While this exists, they do not end the process.
+#[derive(Debug)]
+pub(super) struct Hangups {
+    signal: Signal,
+    has_terminal: bool,
+}
+
+impl Hangups {
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self { signal: signal(SignalKind::hangup())?, has_terminal: stdin().is_terminal() })
+    }
+
+    /// Reloads the settings at each signal. If the terminal of the process was closed, the signal
+    /// requests a graceful shutdown, because the keyboard cannot stop the process any more.
+    pub(super) fn reload(mut self, reloader: Reloader, shutdown: CancellationToken) {
+        TaskTracker::new().spawn(async move {
+            while self.signal.recv().await.is_some() {
+                if self.has_terminal && !stdin().is_terminal() {
+                    return shutdown.cancel();
+                }
+                reloader.reload().await;
+            }
+        });
+    }
 }
 
 /// The SIGTERM and SIGINT signals that the process receives.

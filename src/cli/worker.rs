@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::output;
 use super::serve::{Summary, reachable, summarize};
-use super::signals::shutdown_signal;
+use super::signals::{Hangups, shutdown_signal};
 use crate::app::Application;
 use crate::config::WorkerArgs;
 
@@ -19,8 +19,9 @@ impl Command {
         let config = self.args.into_config()?;
         let Summary { database, model, workspace, .. } = summarize(&config);
         // Before anything is started, so that a signal always shuts down gracefully.
-        let shutdown = shutdown_signal()?;
+        let (shutdown, hangups) = (shutdown_signal()?, Hangups::new()?);
         let app = Application::build_until(config, &shutdown).await?;
+        hangups.reload(app.reloader(), shutdown.clone());
         output::print_line(&format!("twostep {} executes runs", env!("CARGO_PKG_VERSION")));
         if let Some(address) = app.address() {
             output::print_line(&format!("  health     http://{}/readyz", reachable(address)));

@@ -46,6 +46,9 @@ impl EdgeArgs {
         Ok(BrowserPolicy {
             origins: origins.collect::<anyhow::Result<Vec<_>>>()?.into(),
             hosts: needs_names.then(|| Arc::from(hosts)),
+            checks_port: auth == Auth::Open,
+            // Known when the address is bound.
+            port: 0,
             refuses_other_origins: auth != Auth::Keys,
         })
     }

@@ -12,9 +12,10 @@ use super::args::{LogArgs, ServeArgs};
 use super::environment::variable;
 
 /// Environment variables without an option, because they contain only secrets.
-pub(super) const SECRETS: [&str; 6] = [
+pub(super) const SECRETS: [&str; 7] = [
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",
+    "TWOSTEP_METRICS_KEY",
     "TWOSTEP_PERMISSION_KEY",
     "TWOSTEP_SEARCH_KEY",
     "OTEL_EXPORTER_OTLP_HEADERS",

@@ -78,7 +78,8 @@ impl PermissionArgs {
                 .as_deref()
                 .map(read_rules)
                 .transpose()?
-                .unwrap_or_default(),
+                .unwrap_or_default()
+                .into(),
             default_mode: self.permission_mode,
             allows_bypass: self.allow_bypass,
             evaluator: self.permission_url.map(source).transpose()?,
@@ -109,7 +110,7 @@ fn source(url: Url) -> anyhow::Result<EvaluatorSource> {
     }
 }
 
-fn read_rules(path: &Path) -> anyhow::Result<Vec<Rule>> {
+pub(super) fn read_rules(path: &Path) -> anyhow::Result<Vec<Rule>> {
     let context = || format!("the permission rules in {} cannot be used", path.display());
     let text = fs::read_to_string(path).with_context(context)?;
     let RuleFile { rules } = serde_json::from_str(&text).with_context(context)?;

@@ -8,15 +8,18 @@ use anyhow::{Context as _, bail};
 
 use super::args::{Auth, DatabaseArgs, ServeArgs, WorkArgs, WorkerArgs};
 use super::environment::variable;
-use super::settings::{Config, Database, Listen, ModelSource, Serve, Work};
+use super::settings::{Config, Database, Listen, ModelSource, ReloadableFiles, Serve, Work};
 use crate::domain::provider::Provider;
-use crate::http::{KEEP_ALIVE_INTERVAL, Options as HttpOptions, Timeouts};
+use crate::http::{KEEP_ALIVE_INTERVAL, MetricsAccess, Options as HttpOptions, Timeouts};
 use crate::outbound::AllowedHosts;
 use crate::service::Options as ServiceOptions;
 
 const DEFAULT_MODEL: &str = "claude-sonnet-5-5";
 /// The model name of the simulator. It is never the name of a real model.
 const SIMULATOR: &str = "simulator";
+/// The variable with the key for metrics, and the minimum length of the key.
+const METRICS_KEY: &str = "TWOSTEP_METRICS_KEY";
+const MIN_METRICS_KEY: usize = 16;
 
 impl ServeArgs {
     /// Checks the options against each other.
@@ -26,6 +29,8 @@ impl ServeArgs {
         let needs_keys = needs_keys(self.auth, self.bind)?;
         let work = if self.no_worker { None } else { Some(self.work.check()?) };
         let config = self.work.config(&self.database)?;
+        let (agents, prices) = (self.session.agents.clone(), self.session.prices.clone());
+        let reload = ReloadableFiles { agents, prices, ..config.reload.clone() };
         let refresh_models = self.session.models.refresh_models;
         let provider = self.work.provider.provider;
         let mut defaults =
@@ -46,6 +51,7 @@ impl ServeArgs {
         };
         let http = HttpOptions {
             needs_keys,
+            metrics_access: metrics_access(self.auth)?,
             tokens: self.tokens.into_issuer(self.auth)?.map(Arc::new),
             keep_alive_every: KEEP_ALIVE_INTERVAL,
             timeouts: Timeouts::default(),
@@ -58,8 +64,9 @@ impl ServeArgs {
         let forwarding = self.forwarding.into_forwarding();
         let serve = Serve { bind: self.bind, service, http, forwarding, refresh_models };
         let listen = Listen::Api(Box::new(serve));
-        let database_connections = self.connections.database_connections;
-        Ok(Config { listen, metrics: self.metrics_addr, database_connections, work, ..config })
+        let (metrics, database_connections) =
+            (self.metrics_addr, self.connections.database_connections);
+        Ok(Config { listen, metrics, database_connections, work, reload, ..config })
     }
 }
 
@@ -101,6 +108,19 @@ fn needs_keys(auth: Auth, bind: SocketAddr) -> anyhow::Result<bool> {
     Ok(false)
 }
 
+/// The callers that may read the metrics at the address of the API.
+fn metrics_access(auth: Auth) -> anyhow::Result<MetricsAccess> {
+    if auth == Auth::Open {
+        return Ok(MetricsAccess::Everybody);
+    }
+    let Some(key) = variable(METRICS_KEY) else { return Ok(MetricsAccess::Nobody) };
+    let length = key.chars().count();
+    if length < MIN_METRICS_KEY {
+        bail!("{METRICS_KEY} has {length} characters; at least {MIN_METRICS_KEY} are required");
+    }
+    Ok(MetricsAccess::Key(key.into()))
+}
+
 impl WorkArgs {
     /// Returns the configuration of a process that listens nowhere and executes no runs.
     fn config(&self, database: &DatabaseArgs) -> anyhow::Result<Config> {
@@ -108,7 +128,8 @@ impl WorkArgs {
         let tools = self.tools.clone().into_tools(&options)?;
         let permissions = self.permissions.clone().into_policy()?;
         let tool_servers = self.tools.servers(&permissions)?;
-        let [data_dir, workspaces, state_dir] = database.folders(self.session_workspaces.clone())?;
+        let [data_dir, workspaces, state_dir] =
+            database.folders(self.session_workspaces.clone())?;
         Ok(Config {
             listen: Listen::Nowhere,
             metrics: None,
@@ -123,6 +144,10 @@ impl WorkArgs {
             permissions,
             options,
             traces: self.traces.clone().collector()?,
+            reload: ReloadableFiles {
+                permission_rules: self.permissions.permission_rules.clone(),
+                ..ReloadableFiles::default()
+            },
         })
     }
 

@@ -62,23 +62,23 @@ impl SessionArgs {
             system: self.system.unwrap_or_else(|| DEFAULT_SYSTEM.to_owned()),
             limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
             interrupted_replies: self.interrupted_replies,
-            prices: self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default(),
+            prices: self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default().into(),
             workspace: workspace.transpose()?,
             workspace_roots: Roots::new(roots),
             tools: Some(self.default_tools.unwrap_or_else(default_tools)),
             model_rules: self.models.into_rules(provider)?,
-            agents: self.agents.as_deref().map(read_agents).transpose()?.unwrap_or_default(),
+            agents: self.agents.as_deref().map(read_agents).transpose()?.unwrap_or_default().into(),
         })
     }
 }
 
-fn read_prices(path: &Path) -> anyhow::Result<Prices> {
+pub(super) fn read_prices(path: &Path) -> anyhow::Result<Prices> {
     let context = || format!("the prices in {} cannot be used", path.display());
     let text = fs::read_to_string(path).with_context(context)?;
     serde_json::from_str(&text).with_context(context)
 }
 
-fn read_agents(folder: &Path) -> anyhow::Result<OperatorAgents> {
+pub(super) fn read_agents(folder: &Path) -> anyhow::Result<OperatorAgents> {
     OperatorAgents::read(folder)
         .with_context(|| format!("the agents in {} cannot be used", folder.display()))
 }

@@ -99,6 +99,19 @@ pub struct Config {
     pub options: builtin::Options,
     /// The OTLP collector, if one is configured.
     pub traces: Option<Url>,
+    /// The files that are read again on SIGHUP.
+    pub reload: ReloadableFiles,
+}
+
+/// The files that a running process reads again. Absent for options that are not set.
+#[derive(Debug, Clone, Default)]
+pub struct ReloadableFiles {
+    /// The folder of `--agents`.
+    pub agents: Option<PathBuf>,
+    /// The file of `--prices`.
+    pub prices: Option<PathBuf>,
+    /// The file of `--permission-rules`.
+    pub permission_rules: Option<PathBuf>,
 }
 
 /// The settings for executing runs.

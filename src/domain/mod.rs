@@ -37,6 +37,7 @@ pub mod prompt_cache;
 pub mod provenance;
 pub mod provider;
 pub mod quota;
+pub mod reloadable;
 pub mod request;
 pub mod run;
 pub mod run_log;

@@ -20,6 +20,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::metrics::Metrics;
 
+pub use auth::MetricsAccess;
 use extract::body::MAX_BODY;
 pub use openapi::document;
 use openapi::page::SCRIPT_PATH;

@@ -7,7 +7,7 @@ use axum::extract::FromRef;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::http::auth::{Caller, Keyring};
+use crate::http::auth::{Caller, Keyring, MetricsAccess};
 use crate::http::error::ApiError;
 use crate::http::extract::body::BodyLimits;
 use crate::http::extract::large_body::LargeBodies;
@@ -32,6 +32,8 @@ pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 pub struct Options {
     /// Requires an API key or a token.
     pub needs_keys: bool,
+    /// The callers that may read `/metrics` at the address of the API.
+    pub metrics_access: MetricsAccess,
     /// The identity provider whose tokens are accepted.
     pub tokens: Option<Arc<Issuer>>,
     /// The keep-alive interval of silent streams.

@@ -16,6 +16,7 @@ use crate::bus::Bus;
 use crate::domain::limits::Limits;
 use crate::domain::price::Prices;
 use crate::domain::quota::QuotaLimits;
+use crate::domain::reloadable::Reloadable;
 use crate::domain::request::RequestForm;
 use crate::domain::run_options::OnBusy;
 use crate::domain::session::InterruptedReplies;
@@ -47,7 +48,7 @@ pub struct Defaults {
     /// The treatment of replies that clients interrupt.
     pub interrupted_replies: InterruptedReplies,
     /// The prices of models, for limits of cost.
-    pub prices: Prices,
+    pub prices: Reloadable<Prices>,
     /// One workspace for all sessions, instead of one per session.
     pub workspace: Option<String>,
     /// The folders that sessions may name as their workspace.
@@ -57,7 +58,7 @@ pub struct Defaults {
     /// The rules for the model settings of sessions.
     pub model_rules: ModelRules,
     /// The agents that all tenants have, besides those of the service itself.
-    pub agents: OperatorAgents,
+    pub agents: Reloadable<OperatorAgents>,
 }
 
 /// The settings of the operator for the use cases.

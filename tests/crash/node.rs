@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::planted::{COLLECTOR_HEADERS, MODEL_KEY};
+use crate::planted::{COLLECTOR_HEADERS, METRICS_KEY, MODEL_KEY};
 
 /// The limit for a start, which takes 0.1 s, and much longer on a busy machine.
 const READY_WITHIN: Duration = Duration::from_mins(1);
@@ -76,6 +76,7 @@ impl Node {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("ANTHROPIC_API_KEY", MODEL_KEY)
+            .env("TWOSTEP_METRICS_KEY", METRICS_KEY)
             .env("OTEL_EXPORTER_OTLP_HEADERS", COLLECTOR_HEADERS)
             .args(launch.role.arguments())
             .args(["--database-url", &launch.database_url])

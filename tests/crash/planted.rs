@@ -13,6 +13,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use crate::kept_output;
 
 pub(crate) const MODEL_KEY: &str = "planted-model-key";
+pub(crate) const METRICS_KEY: &str = "planted-metrics-key";
 pub(crate) const DATABASE_PASSWORD: &str = "planted-database-password";
 /// The header of requests to the trace collector, as the value of the environment variable.
 pub(crate) const COLLECTOR_HEADERS: &str = "authorization=Bearer%20planted-collector-key";
@@ -47,7 +48,9 @@ pub(crate) async fn keep_refusal(response: Response) -> String {
 
 /// Keeps the metrics of a node.
 pub(crate) async fn keep_metrics(http: &Client, address: &str) {
-    if let Ok(response) = http.get(format!("{address}/metrics")).send().await {
+    if let Ok(response) =
+        http.get(format!("{address}/metrics")).bearer_auth(METRICS_KEY).send().await
+    {
         kept_output::keep_response(&response.text().await.unwrap_or_default());
     }
 }

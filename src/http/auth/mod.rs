@@ -6,6 +6,7 @@
 mod caller;
 mod document;
 mod keyring;
+mod metrics_access;
 mod ticket;
 mod tokens;
 mod watch;
@@ -26,6 +27,7 @@ use caller::API_KEY;
 pub(in crate::http) use caller::Caller;
 pub(in crate::http) use document::{operations, problem, secure};
 pub(in crate::http) use keyring::Keyring;
+pub use metrics_access::MetricsAccess;
 use ticket::{RequestTicket, creates_ticket};
 use watch::watched;
 

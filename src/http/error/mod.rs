@@ -27,12 +27,19 @@ pub(in crate::http) enum ApiError {
     NoMethod(String),
     #[error("an API key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
     Unauthenticated,
+    #[error(
+        "metrics need a key at this address: the operator sets it in TWOSTEP_METRICS_KEY, or serves \
+         metrics at an address of their own with --metrics-addr"
+    )]
+    MetricsKeyMissing,
     #[error("the key lacks the scope `{}`", .0.as_str())]
     Forbidden(Scope),
     #[error("web pages of this origin are not allowed; --cors-origins allows origins")]
     ForbiddenOrigin,
     #[error("{0:?} is not a host of this service; --allowed-hosts allows hosts")]
     MisdirectedRequest(String),
+    #[error("the request has {0} Host headers; exactly one is allowed")]
+    InvalidHost(usize),
     #[error("too many requests; the next is allowed in {} s", seconds(*.0))]
     RateLimited(Duration),
     #[error("the body ended before it was complete")]
@@ -163,10 +170,13 @@ impl ApiError {
         match self {
             Self::NoRoute(_) => (StatusCode::NOT_FOUND, "route_not_found"),
             Self::NoMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
-            Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
+            Self::Unauthenticated | Self::MetricsKeyMissing => {
+                (StatusCode::UNAUTHORIZED, "unauthenticated")
+            }
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::ForbiddenOrigin => (StatusCode::FORBIDDEN, "forbidden_origin"),
             Self::MisdirectedRequest(_) => (StatusCode::MISDIRECTED_REQUEST, "misdirected_request"),
+            Self::InvalidHost(_) => (StatusCode::BAD_REQUEST, "invalid_host"),
             Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
             Self::BodyIncomplete => (StatusCode::BAD_REQUEST, "body_incomplete"),
             Self::RequestTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),

@@ -6,6 +6,7 @@ use utoipa::openapi::{Header, Object, OpenApi, Ref, RefOr, Response, Type};
 use crate::http::auth::{operations, problem};
 
 const FORBIDDEN_ORIGIN: &str = "ForbiddenOrigin";
+const INVALID_HOST: &str = "InvalidHost";
 const MISDIRECTED: &str = "MisdirectedRequest";
 const RATE_LIMITED: &str = "RateLimited";
 
@@ -15,6 +16,7 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
     let responses = [
         (FORBIDDEN_ORIGIN, forbidden_origin()),
+        (INVALID_HOST, invalid_host()),
         (MISDIRECTED, misdirected()),
         (RATE_LIMITED, rate_limited()),
     ];
@@ -23,6 +25,7 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
     }
     for item in document.paths.paths.values_mut() {
         for (operation, _) in operations(item) {
+            add(operation, "400", INVALID_HOST);
             add(operation, "403", FORBIDDEN_ORIGIN);
             add(operation, "421", MISDIRECTED);
             if operation.security.is_some() {
@@ -43,6 +46,10 @@ fn forbidden_origin() -> Response {
          requires no keys",
     )
     .build()
+}
+
+fn invalid_host() -> Response {
+    problem("`invalid_host`: the request has more than one `Host` header").build()
 }
 
 fn misdirected() -> Response {

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use utoipa::openapi::Server;
 
@@ -58,18 +58,24 @@ pub(in crate::http) async fn get_readiness(
 }
 
 /// Returns metrics in the text format of Prometheus.
+///
+/// A service with API keys requires the key of the operator in `TWOSTEP_METRICS_KEY`; an API key
+/// gives no access, because the metrics are about all tenants.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "get_metrics", tag = "operations",
     responses(
         (status = 200, description = "The metrics.", body = String,
          content_type = "application/openmetrics-text"),
+        (status = 401, description = "`unauthenticated`: the key for metrics is missing.", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`route_not_found`: metrics have their own address.", body = Problem, content_type = "application/problem+json"),
         (status = 500, description = "`internal`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn get_metrics(
     State(state): State<HealthState>,
+    headers: HeaderMap,
 ) -> Result<impl IntoResponse, ApiError> {
+    state.metrics_access.check(&headers)?;
     let text = state.metrics.encode().map_err(|error| ApiError::Internal(error.to_string()))?;
     Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }

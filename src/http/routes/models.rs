@@ -59,7 +59,7 @@ pub(in crate::http) async fn list_models(
         available,
         capabilities: models.find_usable(&id),
         lacks: models.provider().lacks(),
-        price: api.service.defaults.prices.get(&id).copied(),
+        price: api.service.defaults.prices.current().get(&id).copied(),
         id,
     };
     let data = names.into_iter().map(resource).collect();

@@ -28,6 +28,11 @@ pub struct BrowserPolicy {
     /// The host names that requests may name, besides IP addresses and `localhost`; none allows
     /// any.
     pub hosts: Option<Arc<[String]>>,
+    /// Refuses a request that names another port than this service's, unless its host name is one
+    /// of `hosts`. The service has no proxies on other ports then that the operator has not named.
+    pub checks_port: bool,
+    /// The port of this service.
+    pub port: u16,
     /// Refuses requests from pages of other origins, even if CORS keeps them from reading the answer.
     pub refuses_other_origins: bool,
 }
@@ -38,10 +43,14 @@ pub(in crate::http) async fn layer(
     request: Request,
     next: Next,
 ) -> Response {
+    let count = request.headers().get_all(HOST).iter().count();
+    if count > 1 {
+        return ApiError::InvalidHost(count).into_response();
+    }
     // A proxy may rewrite `Host` and forward the original host in another header.
     let forwarded_host = request.extensions().get::<Origin>().and_then(Origin::host);
     let checked = match forwarded_host {
-        Some(host) => pages.check_host(host),
+        Some(host) => pages.check_host_name(host),
         None => Ok(()),
     };
     match checked.and_then(|()| pages.check(request.method(), request.uri(), request.headers())) {
@@ -61,8 +70,19 @@ impl BrowserPolicy {
     }
 
     fn check_host(&self, host: &str) -> Result<(), ApiError> {
+        let (name, port) = split_port(host);
+        let is_named = self.hosts.as_ref().is_some_and(|known| known.contains(&plain(name)));
+        let is_own_port = port.is_none_or(|port| port.parse() == Ok(self.port));
+        if self.checks_port && !is_named && !is_own_port {
+            return Err(ApiError::MisdirectedRequest(host.to_owned()));
+        }
+        self.check_host_name(host)
+    }
+
+    /// Checks a host without its port: proxies have ports of their own.
+    fn check_host_name(&self, host: &str) -> Result<(), ApiError> {
         match &self.hosts {
-            Some(known) if !is_allowed_host(known, without_port(host)) => {
+            Some(known) if !is_allowed_host(known, split_port(host).0) => {
                 Err(ApiError::MisdirectedRequest(host.to_owned()))
             }
             Some(_) | None => Ok(()),
@@ -92,21 +112,28 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     named.or_else(|| headers.get(HOST).map(text))
 }
 
-/// The host name without the port, and an IPv6 address without its brackets.
-fn without_port(host: &str) -> &str {
+/// The host name, or the IPv6 address without its brackets, and the port.
+fn split_port(host: &str) -> (&str, Option<&str>) {
     let bracketed = host.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     if let Some((address, port)) = bracketed
         && (port.is_empty() || port.starts_with(':'))
     {
-        return address;
+        return (address, port.strip_prefix(':'));
     }
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
+    host.rsplit_once(':').map_or((host, None), |(name, port)| (name, Some(port)))
 }
 
-/// IP addresses and `localhost` are always allowed: DNS rebinding cannot change them.
+/// A host name in the form of the list of allowed ones.
+fn plain(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+/// IP addresses and `localhost` are always allowed: DNS rebinding cannot change them. An unspecified
+/// address, such as `0.0.0.0`, is not the address of any host; some systems connect to this machine
+/// for it, which circumvents the rules of browsers for local addresses.
 fn is_allowed_host(known: &[String], name: &str) -> bool {
-    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-    name.parse::<IpAddr>().is_ok()
+    let name = plain(name);
+    name.parse::<IpAddr>().is_ok_and(|address| !address.to_canonical().is_unspecified())
         || name == "localhost"
         || name.ends_with(".localhost")
         || known.contains(&name)
@@ -126,6 +153,8 @@ mod tests {
         BrowserPolicy {
             origins: Arc::new([HeaderValue::from_static("https://app.example")]),
             hosts: Some(Arc::new(["twostep.example".to_owned()])),
+            checks_port: true,
+            port: 8080,
             refuses_other_origins: true,
         }
     }
@@ -149,9 +178,10 @@ mod tests {
             "10.1.2.3",
             "localhost:8080",
             "LocalHost",
-            "app.localhost:3000",
+            "app.localhost:8080",
             "twostep.example",
             "Twostep.Example.:8080",
+            "twostep.example:443",
         ] {
             assert_eq!(refusal(&Method::POST, &[("host", host)]), None, "{host}");
         }
@@ -162,6 +192,14 @@ mod tests {
             "127.0.0.1.evil.example",
             "[::1].evil.example",
             "[evil.example",
+            "0.0.0.0:8080",
+            "0.0.0.0",
+            "[::]:8080",
+            "[::ffff:0.0.0.0]:8080",
+            "127.0.0.1:3000",
+            "localhost:80",
+            "[::1]:3000",
+            "localhost:",
             "",
         ] {
             let refusal = refusal(&Method::GET, &[("host", host)]);

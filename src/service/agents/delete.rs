@@ -29,7 +29,7 @@ pub(crate) async fn delete_agent(service: &Service, request: DeleteAgent<'_>) ->
         return Ok(());
     }
     let name = request.name;
-    match shared::find(&service.defaults.agents, name) {
+    match shared::find(&service.defaults.agents.current(), name) {
         Some(agent) => Err(name_taken(name, agent.source)),
         None => Err(AgentError::NotFound(name.to_string()).into()),
     }

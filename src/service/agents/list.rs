@@ -51,7 +51,8 @@ pub(crate) async fn list_agents(
 /// All agents of a tenant that has these of its own. There are at most a few hundred, so they are
 /// merged for every page.
 fn merge(service: &Service, own: Vec<AgentSummaryRow>) -> Entries {
-    let shared = shared::all(&service.defaults.agents).map(|(name, agent)| {
+    let agents = service.defaults.agents.current();
+    let shared = shared::all(&agents).map(|(name, agent)| {
         let SharedAgent { source, version, ref description, .. } = *agent;
         let (name, description) = (name.clone(), description.clone());
         AgentEntry { name, version, source, description, created_at: None }

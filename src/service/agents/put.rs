@@ -93,7 +93,8 @@ impl PutAgent<'_> {
 
     /// Refuses the name of a shared agent, and a version that the client does not expect.
     fn check(&self, service: &Service, before: Option<&StoredAgent>) -> Result<(), Error> {
-        let shared = shared::find(&service.defaults.agents, self.name);
+        let agents = service.defaults.agents.current();
+        let shared = shared::find(&agents, self.name);
         if let (None, Some(agent)) = (before, shared) {
             return Err(name_taken(self.name, agent.source));
         }

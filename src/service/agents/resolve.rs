@@ -3,6 +3,7 @@
 use super::agent::{Agent, AvailableProfile};
 use super::profile::AgentProfile;
 use super::shared::{self, BadAgentFile, describe_problem};
+use super::shared_agent::OperatorAgents;
 use crate::domain::agent::{AgentName, AgentVersion};
 use crate::domain::ids::TenantId;
 use crate::service::client_tool::SessionTool;
@@ -28,7 +29,7 @@ pub(crate) async fn find_agent(
     });
     match in_time(own).await? {
         Some(own) => Ok(own.map(|stored| Agent::stored(name.clone(), stored))),
-        None => Ok(shared::find(&service.defaults.agents, name)
+        None => Ok(shared::find(&service.defaults.agents.current(), name)
             .filter(|agent| version.is_none_or(|version| version == agent.version))
             .map(|agent| Agent::shared(name.clone(), agent))),
     }
@@ -74,10 +75,13 @@ pub(super) async fn check_profile(service: &Service, profile: AgentProfile) -> R
     Box::pin(NewSettings::build(service, request)).await.map(drop)
 }
 
-/// Checks that sessions can be created from the operator's agents. Tools of tool servers that are
-/// unreachable at the moment are not checked: the servers may become available later.
-pub async fn check_operator_agents(service: &Service) -> Result<(), BadAgentFile> {
-    for (name, agent) in service.defaults.agents.iter() {
+/// Checks that sessions can be created from these agents of the operator. Tools of tool servers that
+/// are unreachable at the moment are not checked: the servers may become available later.
+pub async fn check_operator_agents(
+    service: &Service,
+    agents: &OperatorAgents,
+) -> Result<(), BadAgentFile> {
+    for (name, agent) in agents.iter() {
         let checked = async {
             let mut profile = Agent::shared(name.clone(), agent).read_profile()?;
             if let Some(tools) = &mut profile.tools {

@@ -68,7 +68,7 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
     let offered_tools = service.tools.tools_of_same_servers(&tools);
     let model = request.model.unwrap_or_else(|| defaults.model.clone());
     let limits = request.limits.or(&defaults.limits);
-    let price = defaults.prices.get(&model).copied();
+    let price = defaults.prices.current().get(&model).copied();
     let costs = [("/limits/cost", limits.cost), ("/budget/cost", request.budget.cost)];
     if let (None, Some((pointer, _))) = (price, costs.iter().find(|(_, cost)| cost.is_some())) {
         let message = format!(

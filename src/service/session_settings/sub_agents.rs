@@ -153,7 +153,8 @@ impl SessionSubAgent {
 
     fn priced(self, service: &Service) -> SubAgent {
         let Self { name, description, system, model, max_tokens, tools, limits } = self;
-        let price = model.as_ref().and_then(|model| service.defaults.prices.get(model).copied());
+        let prices = service.defaults.prices.current();
+        let price = model.as_ref().and_then(|model| prices.get(model).copied());
         SubAgent { name, description, system, model, price, max_tokens, tools, limits }
     }
 }

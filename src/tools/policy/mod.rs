@@ -73,7 +73,8 @@ impl Policy {
     pub fn new(source: PolicySource<'_>) -> Result<Self, BadRule> {
         let PolicySource { operator, session_rules, remembered, mode, workspace } = source;
         let mut rules = Vec::new();
-        for list in [operator.rules.as_slice(), session_rules, remembered] {
+        let operator_rules = operator.rules.current();
+        for list in [operator_rules.as_slice(), session_rules, remembered] {
             for (index, rule) in list.iter().enumerate() {
                 rules.push(CompiledRule::new(index, rule, workspace)?);
             }

@@ -6,6 +6,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 
 use crate::domain::permission::{Decision, PermissionMode, Rule};
+use crate::domain::reloadable::Reloadable;
 
 /// The default of [`OperatorPolicy::max_links`].
 pub const DEFAULT_MAX_LINKS: usize = 10;
@@ -33,7 +34,7 @@ pub enum EvaluatorSource {
 #[derive(Debug, Clone)]
 pub struct OperatorPolicy {
     /// Rules that are evaluated before all other rules.
-    pub rules: Vec<Rule>,
+    pub rules: Reloadable<Vec<Rule>>,
     /// The mode of sessions that specify none.
     pub default_mode: PermissionMode,
     /// `true` if sessions may use bypass mode, in which every call runs.
@@ -54,7 +55,7 @@ pub struct OperatorPolicy {
 impl Default for OperatorPolicy {
     fn default() -> Self {
         Self {
-            rules: Vec::new(),
+            rules: Reloadable::default(),
             default_mode: PermissionMode::AcceptEdits,
             allows_bypass: false,
             evaluator: None,

@@ -59,8 +59,11 @@ fn policy(operator: &OperatorPolicy, session: &[Rule], mode: PermissionMode) -> 
 }
 
 fn judged(case: &Case) -> Permission {
-    let operator =
-        OperatorPolicy { rules: case.operator.clone(), allows_bypass: true, ..Default::default() };
+    let operator = OperatorPolicy {
+        rules: case.operator.clone().into(),
+        allows_bypass: true,
+        ..Default::default()
+    };
     let source = PolicySource {
         operator: &operator,
         session_rules: &case.session,

@@ -2,8 +2,13 @@
 
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
-use crate::support::{Setup, TestApp, keys_needed, problem, replies, says};
+use crate::support::{
+    Program, Setup, TestApp, binary, client_with, data_dir, database, keys_needed, problem,
+    replies, says,
+};
 
 const APP: &str = "https://app.example";
 const EVIL: &str = "https://evil.example";
@@ -182,4 +187,55 @@ async fn content_types_that_need_no_preflight_are_not_accepted_as_json() {
         }
     }
     assert_eq!(session.events().await, Vec::<serde_json::Value>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_service_without_keys_refuses_other_ports_and_unspecified_addresses() {
+    let database = database().await;
+    let mut command = binary(&["serve", "--offline", "--bind", "127.0.0.1:0"]);
+    command.args(["--allowed-hosts", "twostep.example"]).env("DATABASE_URL", database.url());
+    let folder = data_dir();
+    command.arg("--data-dir").arg(folder.path());
+    let program = Program::serve(command).await;
+    let port: u16 = program.address().rsplit_once(':').unwrap().1.parse().unwrap();
+    let other = if port == 3000 { 3001 } else { 3000 };
+    for (host, status) in [
+        (format!("127.0.0.1:{port}"), 200),
+        (format!("localhost:{port}"), 200),
+        (format!("[::1]:{port}"), 200),
+        ("localhost".to_owned(), 200),
+        (format!("twostep.example:{other}"), 200),
+        (format!("127.0.0.1:{other}"), 421),
+        (format!("localhost:{other}"), 421),
+        (format!("[::1]:{other}"), 421),
+        (format!("0.0.0.0:{port}"), 421),
+        ("0.0.0.0".to_owned(), 421),
+        (format!("[::]:{port}"), 421),
+    ] {
+        let read = client_with(None).get(format!("{}/v1/sessions", program.url));
+        let read = read.header("host", &host).send().await.unwrap();
+        assert_eq!(read.status(), status, "{host}");
+    }
+    program.terminate().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_with_two_hosts_is_refused_by_every_service() {
+    for setup in [Setup::default(), keys_needed()] {
+        let app = TestApp::start_with(json!({}), setup).await;
+        for second in ["evil.example", &app.address.to_string()] {
+            let request = format!(
+                "GET /v1/sessions HTTP/1.1\r\nhost: {}\r\nhost: {second}\r\n\
+                 connection: close\r\n\r\n",
+                app.address
+            );
+            let mut connection = TcpStream::connect(app.address).await.unwrap();
+            connection.write_all(request.as_bytes()).await.unwrap();
+            let mut response = String::new();
+            connection.read_to_string(&mut response).await.unwrap();
+            assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
+            assert!(response.contains(r#""code":"invalid_host""#), "{response}");
+        }
+        app.stop().await;
+    }
 }

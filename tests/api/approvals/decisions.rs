@@ -142,7 +142,7 @@ async fn a_client_cannot_allow_an_input_that_the_operator_denies() {
         reason: Some("Secrets are protected.\0".to_owned()),
     };
     let mut setup = asks();
-    setup.permissions.as_mut().unwrap().rules.push(deny);
+    setup.permissions.as_mut().unwrap().rules = vec![deny].into();
     let app = TestApp::start_with(one_call("write_file", write("a.txt", "x")), setup).await;
     let session = app.session().await;
     let run = session.ask("Write it").await;

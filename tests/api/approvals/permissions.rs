@@ -90,7 +90,8 @@ async fn a_call_that_no_rule_matches_waits_for_approval() {
 async fn a_rule_of_a_session_cannot_allow_calls_that_the_operator_denies() {
     let rule = json!({ "tool": "write_file", "decision": "deny", "reason": "Read only." });
     let rules = vec![serde_json::from_value(rule).unwrap()];
-    let operator = OperatorPolicy { rules, allows_bypass: true, ..OperatorPolicy::default() };
+    let operator =
+        OperatorPolicy { rules: rules.into(), allows_bypass: true, ..OperatorPolicy::default() };
     let script = replies(&[writes("a"), says("{{result.0}}")]);
     let app = TestApp::start_with(script, with_policy(operator)).await;
     let allow = json!([{ "tool": "*", "decision": "allow" }]);

@@ -9,6 +9,7 @@ mod forged_notifications;
 mod killed_workers;
 mod migrations;
 mod processes;
+mod reloading;
 mod shutdown;
 mod signals;
 pub(crate) mod takeover;

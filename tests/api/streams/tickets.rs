@@ -213,6 +213,7 @@ async fn a_ticket_is_in_no_log_no_error_and_no_metric() {
     let arguments = ["serve", "--offline", "--bind", "127.0.0.1:0", "--log", "trace"];
     let mut command = binary_logging_to(&log, &arguments);
     command.env("DATABASE_URL", database.url()).env("TWOSTEP_AUTH", "keys");
+    command.env("TWOSTEP_METRICS_KEY", "planted-metrics-key");
     let program = Program::serve(command).await;
     let (holder, stranger) = (client_with(Some(&key)), client_with(None));
     let made = holder.post(format!("{}/v1/sessions", program.url)).send().await.unwrap();
@@ -236,7 +237,9 @@ async fn a_ticket_is_in_no_log_no_error_and_no_metric() {
     }
     let twice = holder.get(format!("{path}/events/stream?ticket={text}&ticket={text}"));
     output.push(format!("{:?}", twice.send().await.unwrap().headers()));
-    let metrics = stranger.get(format!("{}/metrics", program.url)).send().await.unwrap();
+    let metrics = stranger.get(format!("{}/metrics", program.url));
+    let metrics = metrics.bearer_auth("planted-metrics-key").send().await.unwrap();
+    assert_eq!(metrics.status(), 200);
     output.push(metrics.text().await.unwrap());
     program.terminate().await;
     let log = std::fs::read_to_string(&log).unwrap();

@@ -14,6 +14,8 @@ pub(crate) fn of(
     BrowserPolicy {
         origins: origins.iter().map(|origin| HeaderValue::from_static(origin)).collect(),
         hosts: hosts.map(|hosts| Arc::from(names(hosts))),
+        checks_port: hosts.is_some() && !needs_keys,
+        port: 0,
         refuses_other_origins: !needs_keys,
     }
 }

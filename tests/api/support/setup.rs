@@ -7,7 +7,7 @@ use std::time::Duration;
 use sandbox::{Sandbox, Setting};
 use simulator::Running;
 use sqlx::postgres::PgConnectOptions;
-use twostep::config::{Config, Database, Listen, ModelSource, Serve, Work};
+use twostep::config::{Config, Database, Listen, ModelSource, ReloadableFiles, Serve, Work};
 use twostep::domain::limits::Limits;
 use twostep::domain::permission::PermissionMode;
 use twostep::domain::price::Prices;
@@ -17,7 +17,7 @@ use twostep::domain::quota::QuotaLimits;
 use twostep::domain::run_options::OnBusy;
 use twostep::domain::session::InterruptedReplies;
 use twostep::http::{
-    Forwarding, KEEP_ALIVE_INTERVAL, MAX_MESSAGE, Options as HttpOptions, Timeouts,
+    Forwarding, KEEP_ALIVE_INTERVAL, MAX_MESSAGE, MetricsAccess, Options as HttpOptions, Timeouts,
 };
 use twostep::outbound::AllowedHosts;
 use twostep::service::{Defaults, ModelRules, OperatorAgents, Options as ServiceOptions};
@@ -146,12 +146,12 @@ pub(super) fn config(
                 system: SYSTEM.to_owned(),
                 limits: setup.limits,
                 interrupted_replies: setup.interrupted_replies,
-                prices: setup.prices,
+                prices: setup.prices.into(),
                 workspace: shared_workspace(setup.bash, setup.own_folders, folder),
                 workspace_roots: Roots::new(setup.workspace_roots),
                 tools: None,
                 model_rules: setup.model_rules,
-                agents: setup.agents,
+                agents: setup.agents.into(),
             },
             on_busy: setup.on_busy,
             max_queued: setup.max_queued.unwrap_or(1000),
@@ -160,6 +160,7 @@ pub(super) fn config(
         },
         http: HttpOptions {
             needs_keys: setup.needs_keys,
+            metrics_access: MetricsAccess::Everybody,
             tokens: setup.tokens,
             keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_INTERVAL),
             timeouts: setup.timeouts,
@@ -189,6 +190,7 @@ pub(super) fn config(
         tool_servers: setup.tool_servers,
         options,
         traces: setup.traces.map(|url| url.parse().unwrap()),
+        reload: ReloadableFiles::default(),
         permissions: setup.permissions.unwrap_or_else(allow_everything),
     }
 }

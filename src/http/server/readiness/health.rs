@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::database::DatabaseProbe;
 use super::folder::FolderProbe;
+use crate::http::auth::MetricsAccess;
 use crate::metrics::Metrics;
 use crate::store::connections::Connections;
 use crate::tools::lease::LeaseClock;
@@ -23,6 +24,8 @@ pub struct Health {
     pub metrics: Arc<Metrics>,
     /// Serves `/metrics` here; false if `/metrics` has an address of its own.
     pub serves_metrics: bool,
+    /// The callers that may read `/metrics` here.
+    pub metrics_access: MetricsAccess,
     /// The sandbox level of model-run commands, if the process runs any.
     pub sandbox: Option<Level>,
     /// The lease clock of the worker, if the process has one.

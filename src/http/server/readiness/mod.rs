@@ -108,6 +108,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::domain::claim::since_boot;
+    use crate::http::auth::MetricsAccess;
     use crate::metrics::Metrics;
     use crate::store::connections::Connections;
     use crate::store::testing::database;
@@ -127,6 +128,7 @@ mod tests {
             pool: admission,
             draining: CancellationToken::new(),
             metrics: Arc::new(Metrics::new()),
+            metrics_access: MetricsAccess::Everybody,
             serves_metrics: true,
             sandbox: Some(Level::Basic),
             worker: Some(LeaseClock::default()),

@@ -1,0 +1,30 @@
+//! The files that are read again on SIGHUP.
+
+use super::permissions::read_rules;
+use super::session::{read_agents, read_prices};
+use super::settings::ReloadableFiles;
+use crate::domain::permission::Rule;
+use crate::domain::price::Prices;
+use crate::service::OperatorAgents;
+
+/// The present content of the files. Absent for options that are not set.
+#[derive(Debug)]
+pub struct FileContents {
+    /// The agents.
+    pub agents: Option<anyhow::Result<OperatorAgents>>,
+    /// The prices.
+    pub prices: Option<anyhow::Result<Prices>>,
+    /// The permission rules.
+    pub permission_rules: Option<anyhow::Result<Vec<Rule>>>,
+}
+
+impl ReloadableFiles {
+    /// Reads the files, with the checks of the start.
+    pub fn read(&self) -> FileContents {
+        FileContents {
+            agents: self.agents.as_deref().map(read_agents),
+            prices: self.prices.as_deref().map(read_prices),
+            permission_rules: self.permission_rules.as_deref().map(read_rules),
+        }
+    }
+}
