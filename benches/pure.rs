@@ -59,7 +59,7 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
         }
         let position = chain.position();
         let transcript = vec![message.clone(); messages].join(",");
-        let length = body(&head, whole(&transcript), &ToolChoice::Auto).len();
+        let length = body(&head, whole(&transcript), &ToolChoice::AUTO).len();
         group.throughput(Throughput::Bytes(length.try_into()?));
         group.bench_with_input(
             BenchmarkId::from_parameter(messages),
@@ -69,7 +69,7 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
                     let _ = chain.truncate(position.clone());
                     chain.push(black_box(&message));
                     let messages = black_box(whole(transcript));
-                    (body(black_box(&head), messages, &ToolChoice::Auto), chain.last())
+                    (body(black_box(&head), messages, &ToolChoice::AUTO), chain.last())
                 });
             },
         );

@@ -2,6 +2,7 @@
 
 mod check;
 mod database;
+mod execution;
 mod listening;
 mod model;
 mod private_files;
@@ -28,19 +29,17 @@ use crate::http::{DatabaseProbe, FolderProbe, Health, MetricsAccess};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::catalog::refresh_periodically;
-use crate::outbound::{AllowedHosts, Outbound};
 use crate::service::watch_queue;
 use crate::spans::{self, Export};
 use crate::tools::builtin::bash::Bash;
 use crate::tools::mcp::ToolServers;
-use crate::tools::policy::Evaluator;
-use crate::webhooks::{self, Sender};
-use crate::worker::{Node, Worker, WorkerParts};
+use crate::webhooks::Sender;
+use crate::worker::Worker;
 pub use check::check;
 use database::{Pools, open_pools};
 pub use database::{bring_up_to_date, bring_up_to_date_and_grant, open_database};
+use execution::{Execution, WorkerShared};
 use listening::{Listening, Shared};
-use model::{models_to_refresh, open_model};
 use private_postgres::PrivatePostgres;
 use registry::open_registry;
 pub use reload::Reloader;
@@ -80,7 +79,8 @@ pub struct Application {
 impl Application {
     /// Starts the dependencies of the process, migrates the schema, and binds the addresses.
     pub async fn build(config: Config) -> anyhow::Result<Self> {
-        Self::build_until(config, &CancellationToken::new()).await
+        // Boxed, because the future is large.
+        Box::pin(Self::build_until(config, &CancellationToken::new())).await
     }
 
     /// As [`Application::build`], but fails when `shutdown` is cancelled during a migration, which may
@@ -94,31 +94,19 @@ impl Application {
         let (permissions, bus) = (Arc::new(config.permissions), Arc::new(Bus::default()));
         let (metrics, traces) = open_traces(config.traces.as_ref(), &tool_servers)?;
 
-        let (mut worker, mut simulator, mut catalog, mut sender) = (None, None, None, None);
-        if let Some(work) = config.work {
-            let (model, running) = open_model(work.model, work.model_idle_timeout).await?;
-            simulator = running;
-            catalog = models_to_refresh(&config.listen).map(|models| (model.clone(), models));
-            let new = Worker::new(WorkerParts {
-                pool: pools.worker.clone(),
-                heartbeat_pool: pools.heartbeat.clone(),
-                bus: Arc::clone(&bus),
-                model,
-                tools: Arc::clone(&tools),
-                policy: Arc::clone(&permissions),
-                evaluator: Evaluator::of(&permissions, &tool_servers)?,
-                workspaces: config.workspaces.clone(),
-                prompt_cache: work.prompt_cache,
-                slots: work.slots,
-                drain_for: work.drain_for,
-                metrics: Arc::clone(&metrics),
-                quotas: work.quotas,
-                node: Node::open(&config.state_dir),
-            });
-            new.reclaim_predecessor_leases().await;
-            worker = Some(new);
-            sender = Some(webhook_sender(work.webhook_hosts, &pools, &metrics)?);
-        }
+        let shared = WorkerShared {
+            listen: &config.listen,
+            pools: &pools,
+            bus: &bus,
+            tools: &tools,
+            permissions: &permissions,
+            tool_servers: &tool_servers,
+            metrics: &metrics,
+            workspaces: &config.workspaces,
+            state_dir: &config.state_dir,
+        };
+        let Execution { worker, simulator, catalog, sender } =
+            Execution::open(config.work, &shared).await?;
         let health = Health {
             pool: pools.admission.clone(),
             draining: CancellationToken::new(),
@@ -221,11 +209,7 @@ impl Application {
             ),
         );
         self.tool_servers.stop().await;
-        // Requests of disconnected clients continue to their end.
-        posts.close();
-        if timeout(REQUESTS_TIMEOUT, posts.wait()).await.is_err() {
-            tracing::warn!("requests of disconnected clients not completed in time");
-        }
+        finish_posts(&posts).await;
         unlink.cancel();
         flush.cancel();
         wait_for_task(traces, TRACES_TIMEOUT, "spans not sent in time").await;
@@ -265,16 +249,6 @@ fn open_traces(
     Ok((Arc::new(metrics.with_spans(spans)), Some(export)))
 }
 
-/// The sender of webhook deliveries to these hosts.
-fn webhook_sender(
-    hosts: AllowedHosts,
-    pools: &Pools,
-    metrics: &Arc<Metrics>,
-) -> anyhow::Result<Sender> {
-    let outbound = Outbound::new(hosts, webhooks::TIMEOUT)?;
-    Ok(Sender { pool: pools.worker.clone(), outbound, metrics: Arc::clone(metrics) })
-}
-
 /// The readiness check of the folder in which new sessions work, if the process executes runs.
 fn workspaces_probe(own: &Path, listen: &Listen, works: bool) -> Option<FolderProbe> {
     let shared = match listen {
@@ -286,6 +260,14 @@ fn workspaces_probe(own: &Path, listen: &Listen, works: bool) -> Option<FolderPr
         Some(folder) => FolderProbe::new(folder.into(), false),
         None => FolderProbe::new(own.to_owned(), true),
     })
+}
+
+/// Waits for the requests of disconnected clients, which continue to their end.
+async fn finish_posts(posts: &TaskTracker) {
+    posts.close();
+    if timeout(REQUESTS_TIMEOUT, posts.wait()).await.is_err() {
+        tracing::warn!("requests of disconnected clients not completed in time");
+    }
 }
 
 /// Waits for a task, if there is one, and aborts it after the time limit.

@@ -10,6 +10,7 @@ use super::model::check_model;
 use crate::bus::Bus;
 use crate::config::{Config, Listen};
 use crate::metrics::Metrics;
+use crate::store::PoolSizes;
 use crate::tools::Registry;
 
 /// Checks everything that `serve` refuses at its start, except what depends on other programs: the
@@ -24,7 +25,7 @@ pub async fn check(config: Config) -> anyhow::Result<()> {
     }
     let Listen::Api(serve) = config.listen else { return Ok(()) };
     // No connection is opened: the agents are in files.
-    let pools = Pools::of(&PgConnectOptions::new());
+    let pools = Pools::of(&PgConnectOptions::new(), PoolSizes::default());
     let (bus, registry) = (Arc::new(Bus::default()), Arc::new(registry));
     let permissions = Arc::new(config.permissions);
     let shared = Shared::new(&pools, &bus, registry, permissions, &config.workspaces);

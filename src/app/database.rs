@@ -33,7 +33,7 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    fn of(options: &PgConnectOptions, sizes: PoolSizes) -> Self {
+    pub(super) fn of(options: &PgConnectOptions, sizes: PoolSizes) -> Self {
         let pool = |role| sized_pool(options, role, sizes);
         Self {
             api: pool(PoolRole::Api).into(),
@@ -209,12 +209,11 @@ async fn migrate(options: &PgConnectOptions) -> anyhow::Result<(PgPool, SchemaVe
 /// Opens a single connection. The error has the reason and the remedy.
 async fn connect(options: &PgConnectOptions) -> anyhow::Result<PgConnection> {
     options.connect().await.map_err(|error| {
-        let context = match ErrorClass::of(&error) {
-            ErrorClass::TooManyConnections => {
-                "the database has no free connection: raise max_connections of the server, or lower \
-                 --database-connections of the processes that use it"
-            }
-            _ => "the database cannot be reached",
+        let context = if ErrorClass::of(&error) == ErrorClass::TooManyConnections {
+            "the database has no free connection: raise max_connections of the server, or lower \
+             --database-connections of the processes that use it"
+        } else {
+            "the database cannot be reached"
         };
         anyhow::Error::from(error).context(context)
     })

@@ -5,8 +5,8 @@
 //! the database and before it goes to the model, so that the two are equal. The check is one scan of
 //! the bytes; only a text that needs a replacement is copied.
 //!
-//! The content of a message is stored as later requests repeat it, byte for byte. It is therefore
-//! replaced where it is assembled: in replies of the model, and in results of calls.
+//! The content of the model's own messages is not changed: it is stored and sent back byte for byte,
+//! and no statement reads a member of it.
 
 use std::borrow::Cow;
 

@@ -27,7 +27,7 @@ use crate::domain::tool::ToolChoice;
 pub use error::{ErrorKind, ModelError};
 pub use http::BadClient;
 pub use refused_content::RefusedContent;
-pub use reply::{PartialReply, Progress, Reply};
+pub use reply::{PartialReply, Progress, Reply, estimated_tokens};
 pub use reply_head::ReplyHead;
 pub use request::{Messages, Request};
 pub use server::Server;

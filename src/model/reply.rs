@@ -39,13 +39,13 @@ pub struct PartialReply {
     pub model: String,
     /// The complete blocks, and each text as far as it was received.
     pub content: Content,
-    /// The tokens that the request used. The server reports the output tokens last, and some servers
-    /// also the input tokens: counts that are missing are estimated.
+    /// The tokens that the request used, as far as the server has reported them. The output is
+    /// estimated if its final count is missing.
     pub usage: Usage,
 }
 
 /// The estimated number of tokens of a text with this number of characters.
-pub(super) fn estimated_tokens(characters: usize) -> i64 {
+pub fn estimated_tokens(characters: usize) -> i64 {
     const CHARACTERS_PER_TOKEN: usize = 4;
     i64::try_from(characters.div_ceil(CHARACTERS_PER_TOKEN)).unwrap_or(i64::MAX)
 }

@@ -35,6 +35,7 @@ fn max_attempts(error: &ModelError) -> u32 {
         | ModelError::Truncated
         | ModelError::Idle(_)
         | ModelError::TimeLimit(_)
+        | ModelError::Certificate(_)
         | ModelError::Malformed(_)
         | ModelError::TooLarge(_)
         | ModelError::CircuitOpen(_) => MAX_ATTEMPTS,

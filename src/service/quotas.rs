@@ -34,8 +34,20 @@ pub(super) async fn session_limits(
     service: &Service,
     tenant: TenantId,
 ) -> Result<Option<QuotaLimits>, Error> {
-    let limits = service.quotas.limits(tenant).await?;
+    let limits = measured_limits(service, tenant).await?;
     Ok(Some(limits).filter(|limits| limits.limit_any(&OF_SESSIONS)))
+}
+
+/// Returns the limits of a tenant, whose stored bytes have been measured if they are limited.
+pub(super) async fn measured_limits(
+    service: &Service,
+    tenant: TenantId,
+) -> Result<QuotaLimits, Error> {
+    let limits = service.quotas.limits(tenant).await?;
+    if limits.get(QuotaResource::StoredBytes).is_some() {
+        service.quotas.measure(tenant).await?;
+    }
+    Ok(limits)
 }
 
 /// Checks the quotas for a new session in the transaction that stores it. Concurrent checks for the

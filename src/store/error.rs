@@ -104,15 +104,17 @@ impl ErrorClass {
     /// The class of an error of the database library.
     pub fn of(error: &sqlx::Error) -> Self {
         use sqlx::Error;
-        match error {
-            Error::Database(error) => Self::of_code(&error.code().unwrap_or_default()),
-            Error::Io(_) | Error::Tls(_) | Error::PoolClosed | Error::WorkerCrashed => {
-                Self::Connection
-            }
-            Error::Protocol(_) => Self::Protocol,
-            Error::PoolTimedOut => Self::PoolTimeout,
-            _ => Self::Defect,
+        if let Error::Database(error) = error {
+            return Self::of_code(&error.code().unwrap_or_default());
         }
+        if matches!(error, Error::Io(_) | Error::Tls(_) | Error::PoolClosed | Error::WorkerCrashed)
+        {
+            return Self::Connection;
+        }
+        if matches!(error, Error::Protocol(_) | Error::BeginFailed) {
+            return Self::Protocol;
+        }
+        if matches!(error, Error::PoolTimedOut) { Self::PoolTimeout } else { Self::Defect }
     }
 
     /// The class of a SQLSTATE code: the one of its longest known prefix.

@@ -33,7 +33,7 @@ pub(super) async fn find(conn: &mut PgConnection, run_id: RunId) -> Result<RunLo
         let reason = row.end_reason.as_deref().and_then(EndReason::parse);
         let error_type = row.error_type.as_deref().and_then(ToolErrorType::parse);
         let (tool_use_id, name) = (row.tool_use_id, row.name);
-        calls.push(LoggedCall { tool_use_id, name, state, is_error, error_type, reason });
+        calls.push(LoggedCall { tool_use_id, name, state, is_error, reason, error_type });
         if let Some(text) = row.sources {
             let named: Vec<Source> =
                 serde_json::from_str(&text).map_err(unreadable("tool_calls", "sources"))?;

@@ -41,7 +41,8 @@ pub(in crate::http) struct Problem {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     forks: Vec<SessionId>,
-    /// The quota that does not allow the request, for `quota_exceeded`.
+    /// The quota that does not allow the request, for `quota_exceeded` and
+    /// `storage_quota_exceeded`.
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<QuotaExceeded>,
     /// The number of events of the request that were applied before the refused one.

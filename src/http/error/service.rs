@@ -49,7 +49,7 @@ pub(super) fn status_and_code(error: &Error) -> (StatusCode, &'static str) {
         }
         Error::WorkspaceTooLarge(_) => (StatusCode::UNPROCESSABLE_ENTITY, "workspace_too_large"),
         Error::QuotaExceeded(exceeded) if exceeded.resource.is_storage() => {
-            (StatusCode::INSUFFICIENT_STORAGE, "quota_exceeded")
+            (StatusCode::INSUFFICIENT_STORAGE, "storage_quota_exceeded")
         }
         Error::QuotaExceeded(_) => (StatusCode::TOO_MANY_REQUESTS, "quota_exceeded"),
         Error::Overloaded(_) => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),

@@ -1,22 +1,20 @@
 //! Assembles the events of a stream into a message.
 
+mod usage;
+
 use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::call_check::{is_call, with_valid_call};
 use super::decode::{BlockDelta, StreamEvent, decode};
 use super::raw_object::RawObject;
-use crate::domain::context::ReplyCompaction;
 use crate::domain::message::Content;
 use crate::domain::stop_reason::ModelStop;
-use crate::domain::storable::into_storable_json;
-use crate::domain::usage::Usage;
 use crate::model::error::ModelError;
 use crate::model::input::as_input;
 use crate::model::reply::{PartialReply, Progress, Reply, estimated_tokens};
+use usage::{compaction, usage};
 
-/// The maximum token count of one request; higher counts are errors of the server and are clamped.
-const MAX_TOKENS: i64 = 1_000_000_000;
 /// The maximum size of a reply, far above the largest output limit.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
@@ -184,7 +182,7 @@ fn content(message: &RawObject) -> Result<Content, ModelError> {
     if is_too_deep(content.get()) {
         return Err(ModelError::Malformed("it is nested too deeply".to_owned()));
     }
-    Content::parse(into_storable_json(Box::<str>::from(content).into()))
+    Content::parse(String::from(Box::<str>::from(content)))
         .map_err(|error| ModelError::Malformed(error.to_string()))
 }
 
@@ -216,56 +214,6 @@ fn fallback_model(block: &RawObject) -> Option<Box<RawValue>> {
     let kind: String = block.read("type")?;
     let to: RawObject = (kind == "fallback").then(|| block.read("to")).flatten()?;
     to.read("model")
-}
-
-/// The usage of the request. The usage of a server-side compaction is billed as well, but is not
-/// included in the counts of the reply.
-fn usage(fields: &RawObject) -> Usage {
-    let mut usage = counts(fields);
-    usage += summaries(fields);
-    usage
-}
-
-/// The usage of server-side compactions.
-fn summaries(fields: &RawObject) -> Usage {
-    let mut usage = Usage::default();
-    for summary in steps(fields, "compaction") {
-        usage += counts(&summary);
-    }
-    usage
-}
-
-/// The iterations of this type that the usage lists.
-fn steps(usage: &RawObject, kind: &str) -> Vec<RawObject> {
-    let mut steps: Vec<RawObject> = usage.read("iterations").unwrap_or_default();
-    steps.retain(|step| step.read::<String>("type").is_some_and(|it| it == kind));
-    steps
-}
-
-/// The prompt tokens of the first compaction, and of the message after the last compaction.
-fn compaction(usage: &RawObject) -> Option<ReplyCompaction> {
-    let prompt = |step: &RawObject| counts(step).prompt();
-    let tokens_before = steps(usage, "compaction").first().map(prompt)?;
-    let tokens_after = steps(usage, "message").last().map(prompt);
-    Some(ReplyCompaction { tokens_before, tokens_after, usage: summaries(usage) })
-}
-
-fn counts(fields: &RawObject) -> Usage {
-    let of = |fields: &RawObject, key| fields.read::<i64>(key).unwrap_or(0).clamp(0, MAX_TOKENS);
-    let count = |key| of(fields, key);
-    let within = |object, key| fields.read(object).map_or(0, |fields: RawObject| of(&fields, key));
-    let (written, output) = (count("cache_creation_input_tokens"), count("output_tokens"));
-    Usage {
-        input_tokens: count("input_tokens"),
-        cache_creation_input_tokens: written,
-        cache_read_input_tokens: count("cache_read_input_tokens"),
-        output_tokens: output,
-        cache_creation_1h_input_tokens: within("cache_creation", "ephemeral_1h_input_tokens")
-            .min(written),
-        thinking_tokens: within("output_tokens_details", "thinking_tokens").min(output),
-        web_search_requests: within("server_tool_use", "web_search_requests"),
-        web_fetch_requests: within("server_tool_use", "web_fetch_requests"),
-    }
 }
 
 fn raw<T: serde::Serialize + ?Sized>(value: &T) -> Option<Box<RawValue>> {

@@ -9,7 +9,6 @@ use super::decode::{Delta, StreamEvent, decode};
 use crate::domain::call_syntax::{is_word, shown};
 use crate::domain::message::Content;
 use crate::domain::stop_reason::{ModelStop, Refusal};
-use crate::domain::storable::storable_json_of;
 use crate::domain::usage::Usage;
 use crate::model::error::ModelError;
 use crate::model::input::as_input;
@@ -31,8 +30,6 @@ pub(super) struct Assembler {
     refusal: String,
     finish_reason: Option<String>,
     usage: Option<Usage>,
-    /// The length of the request's body.
-    sent_bytes: usize,
     /// A chunk was received.
     has_begun: bool,
     bytes: usize,
@@ -45,7 +42,6 @@ impl Assembler {
         Self {
             model: String::new(),
             text: String::new(),
-            sent_bytes: sent.len(),
             calls: Calls::new(sent),
             has_begun: false,
             refusal: String::new(),
@@ -140,9 +136,6 @@ impl Assembler {
         let arguments = self.calls.all.iter().map(|call| call.arguments.chars().count());
         let characters = self.text.chars().count() + arguments.sum::<usize>();
         let mut usage = self.usage.unwrap_or_default();
-        if usage.prompt() == 0 {
-            usage.input_tokens = estimated_tokens(self.sent_bytes);
-        }
         usage.output_tokens = usage.output_tokens.max(estimated_tokens(characters));
         // A refusal is no part of an answer.
         let text = if self.refusal.is_empty() { self.text.as_str() } else { "" };
@@ -176,8 +169,7 @@ impl Assembler {
         for call in &self.calls.all {
             blocks.push(block(call)?);
         }
-        let content = storable_json_of(&blocks).map_err(unreadable)?;
-        Content::parse(content).map_err(unreadable)
+        Content::from_blocks(blocks.iter().map(AsRef::as_ref)).map_err(unreadable)
     }
 }
 

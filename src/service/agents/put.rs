@@ -13,7 +13,7 @@ use crate::domain::quota::{QuotaLimits, QuotaResource};
 use crate::service::agent_error::AgentError;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
-use crate::service::quotas::check_needs;
+use crate::service::quotas::{check_needs, measured_limits};
 use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
 use crate::store::agents::{MAX_AGENTS, MAX_VERSIONS, StoredAgent, count, find, insert, lock};
@@ -50,7 +50,7 @@ pub(crate) async fn put_agent(
     profile.check()?;
     let new = NewProfile { text: profile.text()?, description: profile.description.clone() };
     check_profile(service, profile).await?;
-    let limits = service.quotas.limits(request.tenant).await?;
+    let limits = measured_limits(service, request.tenant).await?;
     let put = in_transaction(service, request.tenant, async |conn| {
         request.put(service, &new, &limits, conn).await
     });

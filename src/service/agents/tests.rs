@@ -37,6 +37,7 @@ fn members() -> Vec<(&'static str, Value, Value)> {
         ("/service_tier", json!("auto"), json!("standard_only")),
         ("/output_schema", json!({ "type": "object" }), json!({ "type": "array" })),
         ("/betas", json!([]), json!(["two"])),
+        ("/tool_choice", json!({ "type": "any" }), json!({ "type": "tool", "name": "LS" })),
         ("/context/edits", json!([]), edit("clear_tool_uses_20250919")),
         ("/context/compact_at", json!(0), json!(2000)),
         ("/context/compact_instructions", json!("one"), json!("two")),

@@ -11,6 +11,8 @@ use crate::service::error::{Error, FieldError};
 
 /// The member of the settings that groups members of a request.
 const GROUP: &str = "model_options";
+/// The member of the group that has a stricter check of its own.
+const CHECKED: &str = "user_id";
 
 /// Returns an error for each member with such text.
 pub(super) fn problems(settings: &Settings) -> Result<Vec<FieldError>, Error> {
@@ -21,8 +23,9 @@ pub(super) fn problems(settings: &Settings) -> Result<Vec<FieldError>, Error> {
     let mut members: BTreeMap<String, &RawValue> =
         serde_json::from_str(&json).map_err(Error::internal)?;
     if let Some(group) = members.remove(GROUP) {
-        let grouped: BTreeMap<String, &RawValue> =
+        let mut grouped: BTreeMap<String, &RawValue> =
             serde_json::from_str(group.get()).map_err(Error::internal)?;
+        grouped.remove(CHECKED);
         members.extend(grouped);
     }
     members.retain(|_, value| !is_storable(value.get()));

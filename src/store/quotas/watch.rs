@@ -26,8 +26,7 @@ pub struct Quotas {
     pool: Connections,
     defaults: QuotaLimits,
     state: Mutex<State>,
-    /// Held while the quotas of a tenant are read: a measurement may take seconds, and must not take
-    /// all connections.
+    /// Held while a tenant is measured: that may take seconds, and must not take all connections.
     reading: tokio::sync::Mutex<()>,
 }
 
@@ -67,6 +66,12 @@ impl Quotas {
     /// The limits of a tenant.
     pub async fn limits(&self, tenant: TenantId) -> Result<QuotaLimits, StoreError> {
         Ok(self.find(tenant).await?.map(|quotas| quotas.limits).unwrap_or_default())
+    }
+
+    /// Measures what a tenant stores, so that the next check counts it.
+    pub async fn measure(&self, tenant: TenantId) -> Result<(), StoreError> {
+        let _reading = self.reading.lock().await;
+        self.pool.with(async |conn| measure(conn, tenant).await).await
     }
 
     /// Returns true if a tenant may have a quota.

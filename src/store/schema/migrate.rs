@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sqlx::error::DatabaseError;
 use sqlx::migrate::{Migrate as _, MigrateError, Migration, Migrator};
 use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::time::{Instant, sleep, timeout};
@@ -188,7 +189,7 @@ async fn attempt(
 
 /// Returns true if the same migration may succeed when other transactions have ended.
 fn is_locked(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
+    let code = error.as_database_error().and_then(DatabaseError::code);
     // A lock timeout, a deadlock and a serialization failure.
     matches!(code.as_deref(), Some("55P03" | "40P01" | "40001"))
 }
@@ -216,8 +217,8 @@ fn database(error: MigrateError) -> MigrationError {
 
 /// The error of the database in an error of the migrator.
 fn into_sqlx(error: MigrateError) -> sqlx::Error {
-    match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error,
-        other => sqlx::Error::Migrate(Box::new(other)),
+    if let MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) = error {
+        return error;
     }
+    sqlx::Error::Migrate(Box::new(error))
 }

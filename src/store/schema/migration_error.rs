@@ -72,10 +72,10 @@ pub enum MigrationError {
 
 /// The text of an error without the prefix that sqlx adds.
 fn text(error: &sqlx::Error) -> String {
-    match error {
-        sqlx::Error::Database(error) => error.message().to_owned(),
-        other => other.to_string(),
+    if let sqlx::Error::Database(error) = error {
+        return error.message().to_owned();
     }
+    error.to_string()
 }
 
 impl From<sqlx::Error> for MigrationError {

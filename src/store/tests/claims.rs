@@ -122,9 +122,15 @@ async fn a_run_that_is_to_fail_or_to_be_cancelled_is_claimed_without_a_pause() {
     bed.claim(WorkerId::new()).await;
     let run = deaths(&bed, CRASH_LOOP_AFTER - 2).await;
     let mut conn = bed.pool.acquire().await.unwrap();
-    runs::request_cancel(&mut conn, TenantId::DEFAULT, bed.session, run.fence.run_id)
-        .await
-        .unwrap();
+    runs::request_cancel(
+        &mut conn,
+        TenantId::DEFAULT,
+        bed.session,
+        run.fence.run_id,
+        RunEnd::Client,
+    )
+    .await
+    .unwrap();
     bed.expire().await;
     let claims = claim_expired(&mut conn, WorkerId::new(), Suspicion::None, 10).await.unwrap();
     assert_eq!(claims.runs[0].takeovers, CRASH_LOOP_AFTER - 1, "it is only settled");

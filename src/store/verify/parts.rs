@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::message::{BadContent, Content, View};
+use crate::domain::storable::{storable_json, storable_text};
 
 /// Returns the hash of a text.
 pub(super) type Hash = [u8; 32];
@@ -16,9 +17,10 @@ pub(super) fn hash(text: &str) -> Hash {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Returns the hash of JSON as an event carries it: on one line.
+/// Returns the hash of JSON as an event carries it: on one line, and without the escapes of NUL and
+/// lone surrogates.
 pub(super) fn hash_of_line(json: &str) -> Hash {
-    hash(&json.replace(['\n', '\r'], " "))
+    hash(&storable_json(&json.replace(['\n', '\r'], " ")))
 }
 
 /// The properties of a message's blocks that rules concern.
@@ -133,6 +135,7 @@ impl Output {
     pub(super) fn thinking<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let mut all = Sha256::new();
         for text in texts {
+            let text = storable_text(text);
             all.update(text.len().to_be_bytes());
             all.update(text.as_bytes());
         }

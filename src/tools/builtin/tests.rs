@@ -3,10 +3,12 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
 
 use super::*;
+use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::ToolClass::{self, Checkable, Effect, Pure, SubAgent};
 use crate::domain::tool::ToolTiming::{self, Fast, Immediate, Network, Variable};
 use crate::outbound::AllowedHosts;
@@ -46,8 +48,10 @@ const TABLE: [(&str, ToolClass, ToolTiming, u64, bool); 27] = [
     ("web_search", Pure, Network, 60, true),
 ];
 
+static CATALOG: LazyLock<Vec<CatalogEntry>> = LazyLock::new(|| REGISTRY.catalog());
+
 /// All built-in tools.
-static CATALOG: LazyLock<Vec<CatalogEntry>> = LazyLock::new(|| {
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
     // Another test of the same process may have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let nowhere = "http://127.0.0.1:9".parse().unwrap();
@@ -59,7 +63,7 @@ static CATALOG: LazyLock<Vec<CatalogEntry>> = LazyLock::new(|| {
     let web = Some(Arc::new(Web::new(AllowedHosts::default()).unwrap()));
     let search = Some(Arc::new(Search::new(SearchProvider::Searxng(nowhere)).unwrap()));
     let options = Options { bash, weather, records, web, search, ..Options::default() };
-    Registry::new(all(&options)).unwrap().catalog()
+    Registry::new(all(&options)).unwrap()
 });
 
 #[test]
@@ -72,6 +76,40 @@ fn the_table_lists_every_tool_with_its_attributes() {
         (name.to_owned(), class, timing, seconds * 1000, parallel)
     });
     assert_eq!(CATALOG.iter().map(entry).collect::<Vec<_>>(), table);
+}
+
+#[test]
+fn the_origin_of_results_is_known_for_every_tool() {
+    let tools_of = |origin: ResultOrigin| -> Vec<&str> {
+        let names = TABLE.map(|(name, ..)| name).into_iter();
+        names.filter(|name| REGISTRY.result_origin(name, RawValue::NULL) == Some(origin)).collect()
+    };
+    let pages = ["get_weather", "get_temperature", "WebFetch", "WebSearch", "web_search"];
+    assert_eq!(tools_of(ResultOrigin::PublicWeb), pages);
+    let services =
+        ["get_current_user", "search_course_content", "get_course_outline", "search_records"];
+    assert_eq!(tools_of(ResultOrigin::Service), services);
+    assert_eq!(tools_of(ResultOrigin::Directed), ["Task", "Bash"]);
+    let models =
+        ["get_time", "TodoWrite", "ExitPlanMode", "sequential_thinking", "paraphrase_query"];
+    assert_eq!(tools_of(ResultOrigin::Model), models);
+    assert_eq!(tools_of(ResultOrigin::Workspace).len(), 11);
+}
+
+#[test]
+fn a_page_of_a_listed_host_is_private_if_public_pages_are_allowed_too() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let origin = |hosts: &[&str], url: &str| {
+        let web = Web::new(AllowedHosts::parse(hosts.iter().copied()).unwrap()).unwrap();
+        let options = Options { web: Some(Arc::new(web)), ..Options::default() };
+        let registry = Registry::new(all(&options)).unwrap();
+        let input = to_raw_value(&json!({ "url": url })).unwrap();
+        registry.result_origin("WebFetch", &input).unwrap()
+    };
+    let mixed = ["public", "wiki.internal"];
+    assert_eq!(origin(&mixed, "http://wiki.internal/a#b"), ResultOrigin::Service);
+    assert_eq!(origin(&mixed, "https://example.com/a"), ResultOrigin::PublicWeb);
+    assert_eq!(origin(&["wiki.internal"], "http://wiki.internal/a"), ResultOrigin::PublicWeb);
 }
 
 /// Returns the input schema of a tool.

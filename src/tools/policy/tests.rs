@@ -234,13 +234,13 @@ fn calls_that_no_pattern_can_express_are_not_remembered() {
 
 #[test]
 fn a_visit_needs_an_approval_unless_its_url_is_known_and_few_links_were_followed() {
+    use Permission::{Allow, Ask};
     let operator = OperatorPolicy { allows_bypass: true, ..Default::default() };
     let visit = |mode, verdict| {
         let policy = policy(&operator, &[], mode);
         policy.evaluate_visit(&call("WebFetch", "{}"), ToolClass::Pure, || verdict)
     };
     let verdicts = [UrlVerdict::Known, UrlVerdict::ModelOnly, UrlVerdict::TooManyLinks { max: 7 }];
-    use Permission::{Allow, Ask};
     for (mode, expected) in [
         (PermissionMode::Default, [Allow, Ask, Ask]),
         (PermissionMode::Plan, [Allow, Ask, Ask]),

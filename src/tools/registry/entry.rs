@@ -85,7 +85,8 @@ impl RegisteredTool {
         let name = self.tool.name();
         let deadline = self.tool.deadline(input);
         let context = ToolContext { stop: context.stop.child_token(), ..context.clone() };
-        let work = AssertUnwindSafe(work(&context)).catch_unwind();
+        // Boxed, because the future is large and the limit of the run holds it once more.
+        let work = Box::pin(AssertUnwindSafe(work(&context)).catch_unwind());
         match timeout(deadline, within_run_limit(name, &context, work)).await {
             Ok(Ok(Ok(result))) => result,
             Ok(Ok(Err(_panic))) => {

@@ -67,7 +67,7 @@ impl ModelCalls<'_> {
             }
             ended => return ended,
         };
-        let request = self.record_failure(Some(&error.for_clients()));
+        let request = self.record_failure(&mut state.progress, Some(&error.for_clients()));
         let duration_ms = request.as_ref().map_or(0, |request| request.duration_ms);
         let mut events =
             Vec::from_iter(self.end_event(&RequestEnd { duration_ms, ..RequestEnd::default() }));

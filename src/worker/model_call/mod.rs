@@ -149,7 +149,7 @@ impl<'a> ModelCalls<'a> {
     /// recorded.
     pub(in crate::worker) fn end_event(&mut self, end: &RequestEnd<'_>) -> Option<NewEvent> {
         let model_request_start_id = self.start_event.take()?;
-        let UsageReport { usage, is_estimated } = std::mem::take(&mut self.unreported);
+        let UsageReport { usage, is_estimated } = take(&mut self.unreported);
         Some(NewEvent::new(&EventBody::ModelRequestEnd {
             model_request_start_id,
             model_usage: usage,

@@ -7,7 +7,7 @@ use crate::domain::budget::Estimate;
 use crate::domain::event::NewEvent;
 use crate::domain::request::RequestRecord;
 use crate::domain::usage::Usage;
-use crate::model::{PartialReply, Reply, Request};
+use crate::model::{PartialReply, Reply, Request, estimated_tokens};
 use crate::store::step::StepCommit;
 use crate::worker::run::progress::Progress;
 use crate::worker::run::state::RunState;
@@ -49,7 +49,12 @@ impl ModelCalls<'_> {
     /// Ends the try whose reply is being read: closes its connection, counts what it used, and
     /// returns the received part of the reply.
     pub(super) fn abandon_try(&mut self) -> Option<PartialReply> {
-        let reply = self.streaming.take()?.abandon()?;
+        let mut reply = self.streaming.take()?.abandon()?;
+        if reply.usage.prompt() == 0 {
+            // The server reports the input later, as all servers of Chat Completions do.
+            let sent = self.in_flight.as_ref().map_or(0, |request| request.body.len());
+            reply.usage.input_tokens = estimated_tokens(sent);
+        }
         let price = self.run.settings().price;
         self.unfinished.add(reply.usage, price.map(|price| price.cost(&reply.usage)));
         Some(reply)
@@ -58,7 +63,7 @@ impl ModelCalls<'_> {
     /// Ends the try because the run is stopped, and keeps the received part of a reply that has
     /// readers.
     pub(super) fn interrupt_try(&mut self, ids: ReplyIds) {
-        let has_readers = self.in_flight.as_ref().is_some_and(RequestInFlight::has_previews);
+        let has_readers = self.in_flight.as_ref().is_some_and(RequestInFlight::is_answer);
         let reply = self.abandon_try().filter(|_| has_readers);
         self.interrupted = reply.map(|reply| InterruptedReply { ids, reply });
     }

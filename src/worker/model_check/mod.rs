@@ -43,12 +43,12 @@ fn violated_without(rules: Rules) -> &'static str {
 
 #[test]
 fn no_interleaving_of_two_processes_violates_an_invariant() {
-    assert_safe(APART, 160_458);
+    assert_safe(APART, 156_188);
 }
 
 #[test]
 fn no_interleaving_within_one_process_violates_an_invariant() {
-    assert_safe(TOGETHER, 144_778);
+    assert_safe(TOGETHER, 140_786);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use super::ledger::{AfterCrash, after_crash, read_ledger};
 use super::plan::{Closing, RoundResults, ToolRound};
 use crate::domain::call_end::RunEnd;
 use crate::domain::run_status::RunStatus;
+use crate::domain::suspicion::CRASH_LOOP_AFTER;
 use crate::domain::tool::{CallState, ToolCall};
-use crate::store::claim::MAX_TAKEOVERS;
 use crate::store::stopping::find_canceller;
 use crate::worker::run::state::RunState;
 use crate::worker::run::stop_cause::StopCause;
@@ -42,7 +42,7 @@ impl ToolRunner<'_> {
     async fn closing(&self, status: RunStatus) -> Result<Closing, StopCause> {
         let (run, claim) = (self.run, &self.run.claim);
         // A run that was claimed only to settle it lost the worker that executed its calls.
-        let is_crash_loop = claim.takeovers > MAX_TAKEOVERS;
+        let is_crash_loop = claim.takeovers >= CRASH_LOOP_AFTER;
         let is_driven = !claim.is_cancelled && !is_crash_loop;
         if status != RunStatus::Cancelled {
             return Ok(Closing { end: RunEnd::Failure, is_driven });

@@ -191,56 +191,49 @@ fn generated_run() -> impl Strategy<Value = GeneratedRun> {
     ]
 }
 
-/// The messages of these runs, and of a last one. Ids are unique.
-fn generated_history(runs: &[GeneratedRun]) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    for (id, run) in runs.iter().chain([&GeneratedRun::Answered]).enumerate() {
-        let text = format!(r#"{{"type":"text","text":"{id}"}}"#);
-        let call =
-            |n: usize| format!(r#"{{"type":"tool_use","id":"{id}_{n}","name":"f","input":{{}}}}"#);
-        let result = |n: usize| format!(r#"{{"type":"tool_result","tool_use_id":"{id}_{n}"}}"#);
-        let search = format!(
-            r#"{{"type":"server_tool_use","id":"s_{id}","name":"web_search","input":{{}}}}"#
-        );
-        let found =
-            format!(r#"{{"type":"web_search_tool_result","tool_use_id":"s_{id}","content":[]}}"#);
-        let mut add = |role, blocks: Vec<String>| {
-            let seq = i32::try_from(lines.len() + 1).unwrap();
-            lines.push(line(seq, role, &format!("[{}]", blocks.join(","))));
-        };
-        add(Role::User, vec![text.clone()]);
-        let is_resumed = match *run {
-            GeneratedRun::Stopped => false,
-            GeneratedRun::Answered => {
-                add(Role::Assistant, vec![text.clone()]);
-                false
-            }
-            GeneratedRun::Calls(count) => {
-                add(Role::Assistant, (0..count).map(call).collect());
-                add(Role::User, (0..count).map(result).collect());
-                add(Role::Assistant, vec![text.clone()]);
-                false
-            }
-            GeneratedRun::Lost => {
-                add(Role::Assistant, vec![call(0)]);
-                false
-            }
-            GeneratedRun::Paused { has_text, is_resumed } => {
-                let before = has_text.then(|| text.clone());
-                add(Role::Assistant, before.into_iter().chain([search]).collect());
-                is_resumed
-            }
-            GeneratedRun::PausedWithCall { is_resumed } => {
-                add(Role::Assistant, vec![search, call(0)]);
-                add(Role::User, vec![result(0)]);
-                is_resumed
-            }
-        };
-        if is_resumed {
-            add(Role::Assistant, vec![found, text]);
+/// The messages of a run. Ids are unique.
+fn generated_messages(id: usize, run: GeneratedRun) -> Vec<(Role, Vec<String>)> {
+    let text = format!(r#"{{"type":"text","text":"{id}"}}"#);
+    let call =
+        |n: usize| format!(r#"{{"type":"tool_use","id":"{id}_{n}","name":"f","input":{{}}}}"#);
+    let result = |n: usize| format!(r#"{{"type":"tool_result","tool_use_id":"{id}_{n}"}}"#);
+    let search =
+        format!(r#"{{"type":"server_tool_use","id":"s_{id}","name":"web_search","input":{{}}}}"#);
+    let found =
+        format!(r#"{{"type":"web_search_tool_result","tool_use_id":"s_{id}","content":[]}}"#);
+    let answer = vec![text.clone()];
+    let (messages, is_resumed) = match run {
+        GeneratedRun::Stopped => (vec![], false),
+        GeneratedRun::Answered => (vec![(Role::Assistant, answer)], false),
+        GeneratedRun::Calls(count) => {
+            let calls = (Role::Assistant, (0..count).map(call).collect());
+            let results = (Role::User, (0..count).map(result).collect());
+            (vec![calls, results, (Role::Assistant, answer)], false)
         }
-    }
-    lines
+        GeneratedRun::Lost => (vec![(Role::Assistant, vec![call(0)])], false),
+        GeneratedRun::Paused { has_text: true, is_resumed } => {
+            (vec![(Role::Assistant, vec![text.clone(), search])], is_resumed)
+        }
+        GeneratedRun::Paused { has_text: false, is_resumed } => {
+            (vec![(Role::Assistant, vec![search])], is_resumed)
+        }
+        GeneratedRun::PausedWithCall { is_resumed } => {
+            let calls = (Role::Assistant, vec![search, call(0)]);
+            (vec![calls, (Role::User, vec![result(0)])], is_resumed)
+        }
+    };
+    let end = is_resumed.then(|| (Role::Assistant, vec![found, text.clone()]));
+    std::iter::once((Role::User, vec![text])).chain(messages).chain(end).collect()
+}
+
+/// The messages of these runs, and of a last one.
+fn generated_history(runs: &[GeneratedRun]) -> Vec<Line> {
+    let runs = runs.iter().chain([&GeneratedRun::Answered]).enumerate();
+    let messages = runs.flat_map(|(id, run)| generated_messages(id, *run));
+    let numbered = (1..).zip(messages);
+    numbered
+        .map(|(seq, (role, blocks))| line(seq, role, &format!("[{}]", blocks.join(","))))
+        .collect()
 }
 
 fn role_of(line: &Line) -> Role {

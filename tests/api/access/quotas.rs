@@ -34,7 +34,8 @@ async fn delete(session: &Session<'_>) {
 /// Checks the refusal of a request, and returns the quota that it names.
 async fn refused(response: Response, status: u16) -> Value {
     assert_eq!(response.headers()["x-should-retry"], "false");
-    let problem = problem(response, status, "quota_exceeded").await;
+    let code = if status == 507 { "storage_quota_exceeded" } else { "quota_exceeded" };
+    let problem = problem(response, status, code).await;
     assert!(problem["detail"].as_str().unwrap().starts_with("the quota of "), "{problem}");
     problem["quota"].clone()
 }

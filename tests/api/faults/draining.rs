@@ -36,6 +36,15 @@ async fn attempts(session: &Session<'_>) -> Vec<Value> {
     running.map(|event| event["attempt"].clone()).collect()
 }
 
+/// Waits until the first call of a run is recorded as started.
+async fn call_started(session: &Session<'_>, run: &Value) {
+    let deadline = tokio::time::Instant::now() + HUNG;
+    while session.run(run).await["tool_log"][0]["state"] != "started" {
+        assert!(tokio::time::Instant::now() < deadline, "the call was not started");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_in_progress_is_not_requested_twice() {
     let mut slow = calls("get_time", json!({}));
@@ -66,6 +75,7 @@ async fn a_stopping_worker_answers_an_effect_call_that_does_not_finish() {
     let session = app.session().await;
     let run = session.post(json!({ "content": "Launch" })).await;
     session.reached(&run, "agent.tool_use").await;
+    call_started(&session, &run).await;
     first.stop().await;
     // The result is stored before another worker takes over the run.
     session.reached(&run, "agent.tool_result").await;

@@ -247,18 +247,18 @@ async fn a_failure_between_rounds_keeps_the_results_of_the_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reply_that_cannot_be_stored_is_not_requested_again() {
+async fn a_reply_with_a_nul_is_requested_again_only_for_another_call() {
     let nul = "a\u{0}b";
     let named = json!({ "content": [{ "type": "text", "text": "Hi" }], "model": nul });
     let call = json!({ "content": [{ "type": "tool_use", "name": nul, "input": {} }] });
     let id = json!({ "content": [{ "type": "tool_use", "name": "get_time", "id": nul }] });
-    for reply in [named, call, id] {
+    for (reply, most) in [(named, 2), (call, 3), (id, 2)] {
         let app = TestApp::start(fails_once(&reply)).await;
         let session = app.session().await;
         let run = session.post(json!({ "content": "go" })).await;
         let run = session.settled(&run).await;
         let asked = app.upstream().len();
-        assert!(asked <= 2, "{reply}: the model was asked {asked} times for {run}");
+        assert!(asked <= most, "{reply}: the model was asked {asked} times for {run}");
         assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
         app.stop().await;
     }

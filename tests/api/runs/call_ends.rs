@@ -99,7 +99,7 @@ fn ring() -> Value {
 async fn denials_of_rules_and_of_approvers_are_distinguished() {
     let app = TestApp::start_with(replies(&[ring(), says("Well.")]), asks()).await;
     let session = app.session().await;
-    let run = session.post(json!({ "content": "Ring" })).await;
+    let run = session.post(json!({ "content": "Ring at night" })).await;
     session.waits_for(&run, &["toolu_ring"]).await;
     session.deny("toolu_ring", "Not at night.").await;
     session.settled(&run).await;
@@ -120,12 +120,14 @@ async fn calls_without_an_answer_before_their_deadline_are_reported_so() {
     let app =
         TestApp::start_with(script, asks_for_approval_within(Duration::from_millis(50))).await;
     let session = app.session().await;
-    let run = session.ask("Ring").await;
+    let run = session.post(json!({ "content": "Ring" })).await;
+    session.settled(&run).await;
     assert_eq!(log(&session, &run).await, json!([["denied", "approval_expired"]]));
     let door = json!({ "name": "open_door", "description": "Opens a door.", "client": true,
                        "input_schema": { "type": "object" } });
     let session = app.session_with(json!({ "tools": [door] })).await;
-    let run = session.ask("Open").await;
+    let run = session.post(json!({ "content": "Open" })).await;
+    session.settled(&run).await;
     assert_eq!(log(&session, &run).await, json!([["failed", "result_expired"]]));
 }
 

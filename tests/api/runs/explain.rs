@@ -224,6 +224,7 @@ async fn the_first_queued_run_waits_for_a_worker_when_all_are_busy() {
     let mut whole = expected(&session, &run, "queued", "worker");
     whole["since"] = time(&run["created_at"]).into();
     whole["queue_position"] = 1.into();
+    whole["queue"] = json!({ "position": 1, "length": 1 });
     assert_eq!(explanation, whole);
     settle(&blocker, &blocking).await;
     session.settled(&run).await;

@@ -226,7 +226,7 @@ async fn the_positions_that_clients_see_are_the_order_in_which_runs_start() {
     let metrics = app.get("/metrics").send().await.unwrap().text().await.unwrap();
     assert!(metrics.lines().any(|line| line == "twostep_runs_queued 4"), "{metrics}");
 
-    loud.cancel_all(&[blocker.clone()]).await;
+    loud.cancel_all(std::slice::from_ref(&blocker)).await;
     loud.settled(&blocker, &hanging).await;
     for (tenant, session, run) in &queued {
         tenant.settled(session, run).await;

@@ -135,8 +135,8 @@ fn only_calls(id: &str) -> Value {
             "usage": { "output_tokens": 5 } }),
         json!({ "type": "message_stop" }),
     ];
-    let sse: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    json!({ "raw_sse": sse })
+    let events: Vec<String> = events.iter().map(Value::to_string).collect();
+    json!({ "raw_sse": format!("data: {}\n\n", events.join("\n\ndata: ")) })
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use twostep::domain::price::Price;
 use twostep::domain::provider::Provider;
 use twostep::store::budgets::{Period, list, set};
 
-use crate::support::{Session, Setup, TestApp, calls, replies, says};
+use crate::support::{Session, Setup, TestApp, calls, calls_as, replies, says};
 
 /// One micro-dollar for a token of input, two for a token of output.
 const PRICE: Price = Price {
@@ -88,7 +88,7 @@ async fn a_cancelled_answer_costs_what_was_reported_and_an_estimate_of_the_rest(
         session.cancel(&run).await;
         let run = session.settled(&run).await;
 
-        // Without the last chunk of Chat Completions the input is estimated from the body.
+        // A server of Chat Completions reports the input in the last chunk.
         let bytes = i64::try_from(app.upstream().text(0).len()).unwrap();
         let input = if provider == Provider::Anthropic { 1000 } else { (bytes + 3) / 4 };
         let output = estimated_output(&session).await;
@@ -247,4 +247,40 @@ async fn a_stopped_request_of_a_tool_counts_and_has_no_message() {
     let roles: Vec<&Value> = history.iter().map(|item| &item["type"]).collect();
     assert_eq!(roles, ["user", "assistant", "user"], "a text for a tool is no message");
     assert_eq!(session.ask("Are you there?").await["output_text"], "Still here.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_that_breaks_off_counts_and_the_run_continues_without_it() {
+    let summary = json!({ "content": [{ "type": "compaction", "content": "They talked." }],
+                          "cut_after": 3 });
+    let script = json!({ "conversations": [{ "replies": [answer(100, 7)] }],
+                         "compaction": [summary] });
+    let app = TestApp::start_with(script, priced(Provider::Anthropic)).await;
+    let settings = json!({ "tools": [], "context": { "compact_at": 2000 } });
+    let session = app.session_with(settings).await;
+    let long = |word: &str| format!("{word}. {}", "x".repeat(4000));
+    session.ask(&long("One")).await;
+    let run = session.ask(&long("Two")).await;
+    assert_eq!(run["output_text"], "The whole answer.");
+    let requests = requests(&session, &run).await;
+    let [summary, reply] = &requests[..] else { panic!("{requests:?}") };
+    assert_eq!(summary["usage_estimated"], true);
+    // The input of a summary is reported with its end.
+    let (bytes, (input, _)) = (summary["body_bytes"].as_i64().unwrap(), tokens(&summary["usage"]));
+    assert_eq!(input, (bytes + 3) / 4);
+    assert_eq!(tokens(&reply["usage"]), (100, 7));
+    assert_eq!(run["usage"]["input_tokens"], input + 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_with_an_invalid_call_cost_what_arrived_of_them() {
+    let mut reply = calls_as(&[("toolu_1", "no name", json!({}))]);
+    reply["usage"] = json!({ "input_tokens": 100, "output_tokens": 20 });
+    let tries = [reply.clone(), reply.clone(), reply];
+    let app = TestApp::start_with(replies(&tries), priced(Provider::Anthropic)).await;
+    let session = app.session().await;
+    let run = session.ask("Hello").await;
+    // The stream is closed at the call, before the server reports the output.
+    assert_eq!(tokens(&run["usage"]), (3 * 100, 3));
+    assert_eq!((&run["status"], &run["cost"]), (&json!("failed"), &json!(3 * 102)));
 }

@@ -153,7 +153,8 @@ async fn the_usage_of_a_tenant_is_grouped_by_day_by_model_or_by_session() {
     let page = get(&app, &format!("{days}&group_by=session&limit=1")).await;
     assert_eq!(page["data"], json!([with(json!({ "key": ids[0] }), &usage_of(1))]));
     let cursor = page["next_cursor"].as_str().unwrap();
-    let rest = get(&app, &format!("{days}&group_by=session&limit=1&after={cursor}")).await;
+    let mut rest = get(&app, &format!("{days}&group_by=session&limit=1&after={cursor}")).await;
+    rest.as_object_mut().unwrap().remove("quotas");
     let expected = json!({
         "type": "usage", "from": "2026-03-01", "to": "2026-03-02", "total": usage_of(2),
         "group_by": "session", "data": [with(json!({ "key": ids[1] }), &usage_of(1))],

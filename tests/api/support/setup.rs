@@ -120,15 +120,9 @@ fn shared_workspace(bash: Setting, own_folders: bool, folder: &Path) -> Option<S
         .then(|| folder.canonicalize().unwrap().to_str().unwrap().to_owned())
 }
 
-pub(super) fn config(
-    simulator: &Running,
-    database: &TestDatabase,
-    (folder, state): (&Path, &Path),
-    setup: Setup,
-) -> Config {
-    let (options, tools) = tools_of(setup.bash, setup.options, setup.tools);
+fn work_of(simulator: &Running, setup: &Setup) -> Work {
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
-    let work = Work {
+    Work {
         model: ModelSource::Server(model_server::of(simulator, setup.provider, idle)),
         model_idle_timeout: idle,
         prompt_cache: Some(setup.prompt_cache.unwrap_or_default()),
@@ -136,7 +130,18 @@ pub(super) fn config(
         drain_for: setup.drain_for,
         webhook_hosts: setup.webhook_hosts.clone(),
         quotas: setup.quotas,
-    };
+    }
+}
+
+pub(super) fn config(
+    simulator: &Running,
+    database: &TestDatabase,
+    (folder, state): (&Path, &Path),
+    setup: Setup,
+) -> Config {
+    let work = work_of(simulator, &setup);
+    let (options, tools) = tools_of(setup.bash, setup.options, setup.tools);
+    let hosts = setup.allowed_hosts.as_deref();
     let serve = Serve {
         bind: "127.0.0.1:0".parse().unwrap(),
         service: ServiceOptions {
@@ -168,11 +173,7 @@ pub(super) fn config(
             max_streams: setup.max_streams.unwrap_or(10_000),
             max_streams_per_key: setup.max_streams_per_key.unwrap_or(200),
             rate_limit: setup.rate_limit,
-            browser_policy: browser_policy::of(
-                setup.needs_keys,
-                &setup.cors_origins,
-                setup.allowed_hosts.as_deref(),
-            ),
+            browser_policy: browser_policy::of(setup.needs_keys, &setup.cors_origins, hosts),
         },
         forwarding: setup.forwarding,
         refresh_models: setup.refresh_models,

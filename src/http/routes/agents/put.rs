@@ -44,7 +44,7 @@ use crate::service::agents::{self, AgentProfile, PutAgent, PutOutcome};
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "`quota_exceeded`: the tenant has the maximum number of agent versions; `rate_limited`: the key has sent too many requests.", body = Problem, content_type = "application/problem+json"),
-        (status = 507, description = "`quota_exceeded`: the tenant stores the maximum number of bytes; `quota` names the resource.", body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "`storage_quota_exceeded`: the tenant stores the maximum number of bytes; `quota` names the resource.", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn put_agent(

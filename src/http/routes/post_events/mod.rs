@@ -73,7 +73,7 @@ pub(in crate::http) struct AppliedEvent {
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "`overloaded`: too many runs are queued over all sessions; `rate_limited`: the key has sent too many requests. `Retry-After` is the time after which to retry.", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`draining`, `database_unavailable`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
-        (status = 507, description = "`quota_exceeded`: the tenant stores the maximum number of bytes; `quota` names the resource.", body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "`storage_quota_exceeded`: the tenant stores the maximum number of bytes; `quota` names the resource.", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn create_events(

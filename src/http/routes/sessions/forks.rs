@@ -53,7 +53,7 @@ use crate::service::sessions::list_forks as list;
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`, `idempotency_key_reused`; `workspace_too_large`: more than 256 MiB, 10,000 files or 100 levels", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "`quota_exceeded`: the tenant has the maximum number of sessions; `rate_limited`: the key has sent too many requests.", body = Problem, content_type = "application/problem+json"),
-        (status = 507, description = "`quota_exceeded`: the tenant stores the maximum number of bytes; `quota` names the resource.", body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "`storage_quota_exceeded`: the tenant stores the maximum number of bytes; `quota` names the resource.", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`database_unavailable`, `too_many_copies`", body = Problem, content_type = "application/problem+json"),
     )
 )]

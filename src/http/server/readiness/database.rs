@@ -67,7 +67,8 @@ impl DatabaseProbe {
         {
             return checks.clone();
         }
-        let checks = self.check_now(&mut state.written_at).await;
+        // Boxed, because the future is large.
+        let checks = Box::pin(self.check_now(&mut state.written_at)).await;
         state.cached = Some((Instant::now(), checks.clone()));
         checks
     }
@@ -102,10 +103,12 @@ impl DatabaseProbe {
 
 /// The reason why a write failed, for people.
 fn refusal(class: ErrorClass) -> &'static str {
-    match class {
-        ErrorClass::Disk => "cannot be written: the disk is full or fails",
-        ErrorClass::ReadOnly => "cannot be written: the database is read-only",
-        _ => "cannot be written",
+    if class == ErrorClass::Disk {
+        "cannot be written: the disk is full or fails"
+    } else if class == ErrorClass::ReadOnly {
+        "cannot be written: the database is read-only"
+    } else {
+        "cannot be written"
     }
 }
 
@@ -125,7 +128,7 @@ impl DatabaseChecks {
     fn of(found: Result<SchemaVersion, SchemaMismatch>) -> Self {
         let reachable = || Check::new(CheckStatus::Ok, "reachable");
         let (database, status, detail) = match found {
-            Ok(SchemaVersion { found, known }) if found > known => {
+            Ok(version @ SchemaVersion { found, known }) if version.is_newer() => {
                 let detail = format!("at {found}, newer than {known} of this version");
                 (reachable(), CheckStatus::Warning, detail.into())
             }

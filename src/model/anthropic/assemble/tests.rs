@@ -10,6 +10,7 @@ use serde_json::Value;
 use sse_stream::SseByteStream;
 
 use super::*;
+use crate::domain::usage::Usage;
 use crate::model::error::ErrorKind;
 
 fn fixtures() -> PathBuf {

@@ -47,7 +47,7 @@ pub(crate) enum ExportLine {
     /// The first line.
     Session(Box<ExportHeader>),
     /// A message. An export has any number of them.
-    Message(HistoryItem),
+    Message(Box<HistoryItem>),
     /// The last line.
     End(ExportEnd),
 }

@@ -223,7 +223,7 @@ impl<'a> Scan<'a> {
 
     fn call(&mut self, call: &ToolUse<'_>, value: &Value) {
         self.own.extend(urls_in(value));
-        let CallFacts { origin, class, requested_url } = (self.facts)(&*call.name, call.input);
+        let CallFacts { origin, class, requested_url } = (self.facts)(&call.name, call.input);
         self.origins.insert(call.id.clone().into_owned(), origin);
         if self.source.current.iter().any(|current| current.tool_use_id == call.id) {
             return;

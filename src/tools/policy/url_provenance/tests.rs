@@ -255,6 +255,7 @@ fn the_calls_that_are_decided_on_are_not_earlier_calls() {
 
 #[test]
 fn a_task_has_the_provenance_of_its_parent() {
+    use UrlVerdict::{Known, ModelOnly};
     let mut messages = vec![text("user", &format!("Read {PAGE} and example.org/x"))];
     messages.extend(called("search", &link(1)));
     messages.extend(fetched(&link(1)));
@@ -274,7 +275,6 @@ fn a_task_has_the_provenance_of_its_parent() {
     let source = HistorySource { is_sub_agent: true, task: Some(&task), ..source(&messages) };
     let history = UrlHistory::read(&source, &facts);
     let verdicts = [PAGE, &link(1), &link(2)].map(|url| history.verdict(url, [], task.links));
-    use UrlVerdict::{Known, ModelOnly};
     assert_eq!(verdicts, [Known, Known, ModelOnly]);
     let again = history.verdict(&link(1), [&*link(1)], task.links);
     assert_eq!(again, UrlVerdict::TooManyLinks { max: 1 });

@@ -12,7 +12,7 @@ INSERT INTO runs (id, session_id, tenant_id, status, accepted_seq, message_id, i
 SELECT gen_random_uuid(), id, tenant_id, 'completed', 1, 'msg', '[]', '', now(), now() FROM sessions;
 INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id, content, stop_reason)
 SELECT session_id, seq, tenant_id, id, 1, CASE seq % 2 WHEN 1 THEN 'user' ELSE 'assistant' END,
-       'msg_' || seq, json_build_array(json_build_object('type', 'text', 'text', words)),
+       'msg_' || seq, format('[{"type":"text","text":"%s"}]', words)::json,
        CASE seq % 2 WHEN 0 THEN 'end_turn' END
 FROM runs, generate_series(1, 4) AS seq
 JOIN texts ON true
@@ -20,7 +20,7 @@ WHERE n = 1 + abs(hashtext(id::text || seq)) % 500;
 INSERT INTO events (session_id, seq, tenant_id, run_id, event_id, type, body)
 SELECT session_id, seq, tenant_id, run_id, message_id,
        CASE role WHEN 'user' THEN 'user.message' ELSE 'agent.message' END,
-       json_build_object('type', role, 'content', content)
+       format('{"type":"%s.message","content":%s}', replace(role, 'assistant', 'agent'), content)::json
 FROM messages;
 INSERT INTO tool_calls (session_id, message_seq, tool_use_id, tenant_id, run_id, position, name, state,
                         result)

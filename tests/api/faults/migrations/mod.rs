@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool, SqlSafeStr as _};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
@@ -52,6 +53,12 @@ async fn set(database: &TestDatabase, setting: &str) {
     database.pool(1).execute(alter).await.unwrap();
 }
 
+/// A connection pool of the test, for which the timeout of the database does not hold.
+fn without_timeout(database: &TestDatabase) -> PgPool {
+    let options = database.options().options([("statement_timeout", "0")]);
+    PgPoolOptions::new().max_connections(1).connect_lazy_with(options)
+}
+
 async fn migrate(database: &TestDatabase) -> (Option<i32>, String, String) {
     let mut command = binary(&["migrate"]);
     command.env("DATABASE_URL", database.url());
@@ -70,30 +77,33 @@ async fn duration_of(version: i64, pool: &PgPool) -> Duration {
 }
 
 /// Migrates the database with the program, and asks the service for what was stored before.
-async fn migrate_and_use(database: TestDatabase) {
+///
+/// Returns the time of the migration that indexes texts.
+async fn migrate_and_use(database: TestDatabase) -> Duration {
     let (status, stdout, errors) = migrate(&database).await;
     assert_eq!(status, Some(0), "{errors}");
     assert_eq!(stdout, format!("the schema is at version {}\n", newest()));
     assert!(errors.contains("migration applied"), "{errors}");
     let found = "SELECT session_id FROM events WHERE type = 'user.message' LIMIT 1";
-    let old: uuid::Uuid = sqlx::query_scalar(found).fetch_one(&database.pool(1)).await.unwrap();
+    let old: uuid::Uuid =
+        sqlx::query_scalar(found).fetch_one(&without_timeout(&database)).await.unwrap();
     let script = replies(&[says("Hello.")]);
     let app = TestApp::on(script, Setup::default(), database, TempDir::new().unwrap()).await;
     let events = app.get(&format!("/v1/sessions/ses_{}/events", old.simple()));
     let events: Value = events.send().await.unwrap().json().await.unwrap();
     assert_eq!(events["data"].as_array().map(Vec::len), Some(4), "{events}");
     assert_eq!(app.session().await.ask("Hello").await["output_text"], "Hello.");
+    let took = duration_of(TEXT_INDEX, &without_timeout(&app.database)).await;
     // The rows of the test are not those of real runs.
     app.stop_unchecked().await;
+    took
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_migration_that_exceeds_the_statement_timeout_of_the_database_is_applied() {
     let database = database_at(BEFORE_TEXT_INDEX, 200).await;
     set(&database, "statement_timeout = '20ms'").await;
-    let pool = database.pool(1);
-    migrate_and_use(database).await;
-    let took = duration_of(TEXT_INDEX, &pool).await;
+    let took = migrate_and_use(database).await;
     assert!(took > Duration::from_millis(20), "the timeout would not have been reached: {took:?}");
 }
 

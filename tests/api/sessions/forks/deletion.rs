@@ -49,7 +49,7 @@ async fn a_session_with_forks_is_deleted_only_together_with_them() {
     let all = ["events", "inherited", "messages", "requests", "runs", "seen_files", "sessions"];
     assert_eq!(
         tables_with(&pool, &deleted.map(Session::uuid)).await,
-        [&all[..], &["tool_calls"]].concat()
+        [&all[..], &["tool_calls", "workspace_sizes"]].concat()
     );
     assert_eq!(delete(&source, "?forks=delete").await.status(), 204);
     assert_eq!(tables_with(&pool, &deleted.map(Session::uuid)).await, Vec::<String>::new());

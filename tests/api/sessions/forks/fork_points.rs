@@ -252,8 +252,8 @@ async fn verification_compares_the_results_with_which_a_fork_begins_with_their_e
             "event 3 of call toolu_b differs from the result with which the fork begins",
         ),
         (
-            r#"UPDATE events SET body = replace(body::text, 'toolu_b', 'toolu_c')::json
-               WHERE session_id = $1 AND body ->> 'tool_use_id' = 'toolu_b'"#,
+            "UPDATE events SET body = replace(body::text, 'toolu_b', 'toolu_c')::json
+               WHERE session_id = $1 AND body ->> 'tool_use_id' = 'toolu_b'",
             "event 3 of call toolu_c reports a result with which the fork does not begin",
         ),
     ] {

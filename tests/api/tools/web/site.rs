@@ -85,8 +85,8 @@ async fn page(
     let compressed = |text: &[u8]| {
         (of_type("text/plain").header(CONTENT_ENCODING, "gzip"), Body::from(gzip(text)))
     };
-    let letters: String =
-        ('a'..='z').map(|letter| format!("<a href='/letters/{letter}'>{letter}</a> ")).collect();
+    let link = |letter| format!("<a href='/letters/{letter}'>{letter}</a> ");
+    let letters = ('a'..='z').map(link).collect::<Vec<String>>().concat();
     let (head, body) = match uri.path() {
         "/page" => (of_type("text/html; charset=utf-8"), Body::from(html)),
         "/letters" => (of_type("text/html"), Body::from(letters)),
