@@ -88,7 +88,6 @@ impl Node {
             .arg(&launch.witness)
             .arg("--faults-dir")
             .arg(&launch.faults_dir)
-            .args(["--slots", "256"])
             // Tools with side effects run without approval, unless a session has a rule.
             .args(["--permission-mode", "bypass", "--allow-bypass"])
             .args(&launch.faults);

@@ -52,7 +52,7 @@ pub(crate) struct NodeHandle {
 /// The settings of a testbed.
 #[derive(Debug, Default)]
 pub(crate) struct Setup {
-    /// Options that inject faults, per node, for the first start.
+    /// More options per node. Those that inject faults apply to the first start only.
     pub(crate) faults: [Vec<String>; 2],
     /// Seconds by which the clock of each node is ahead, if it is wrong.
     pub(crate) clocks: [Option<i64>; 2],

@@ -25,9 +25,10 @@ const MARKER: &str = "HIDDEN_ENVIRONMENT_FD";
 const NAME: &str = "hidden-environment";
 /// The executable of this process, also when its file has been replaced since it was started.
 const OURSELVES: &str = "/proc/self/exe";
-/// The beginnings of the names of variables that the loader, the allocators and a profiler read
-/// before `main`.
-const READ_BEFORE_MAIN: [&str; 5] = ["LD_", "GLIBC_", "MALLOC_", "MIMALLOC_", "LLVM_PROFILE_"];
+/// The beginnings of the names of variables that the loader, the allocators, a profiler and
+/// `libfaketime` read before `main`.
+const READ_BEFORE_MAIN: [&str; 6] =
+    ["LD_", "GLIBC_", "MALLOC_", "MIMALLOC_", "LLVM_PROFILE_", "FAKETIME"];
 
 /// The environment was not hidden.
 #[derive(Debug, thiserror::Error)]

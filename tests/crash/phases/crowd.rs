@@ -21,7 +21,10 @@ const LIVE_WITHIN: Duration = Duration::from_mins(2);
 pub(crate) async fn run(suite: &Suite) -> anyhow::Result<()> {
     let name = "kills with many live runs";
     let mut rng = suite.rng(name);
-    let testbed = suite.testbed(name, &suite.fast, Setup::default()).await?;
+    // One node must be able to execute the runs of both.
+    let slots = || vec!["--slots=256".to_owned()];
+    let setup = Setup { faults: [slots(), slots()], ..Setup::default() };
+    let testbed = suite.testbed(name, &suite.fast, setup).await?;
     testbed.start_all().await?;
     let load = Load::start(&testbed, CLIENTS, &mut rng).await?;
     for number in 1..=suite.args.crowd_kills {
