@@ -128,7 +128,7 @@ impl Bed {
         .unwrap();
     }
 
-    /// Expires all leases so long ago that every pause between takeovers is over.
+    /// Expires all leases so long ago that every pause between takeovers has ended.
     async fn expire_long_ago(&self) {
         sqlx::query(
             "UPDATE runs SET lease_until = now() - interval '1 hour' WHERE status = 'running'",

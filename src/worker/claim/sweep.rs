@@ -27,7 +27,7 @@ use crate::worker::run::spans::{begin_run_span, log_span};
 
 /// The interval at which each process checks for unannounced work and expired leases.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// The interval at which each process checks for suspects whose pause is over.
+/// The interval at which each process checks for suspects whose pause has ended.
 const SUSPECT_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of runs that one statement claims.
 const CLAIM_BATCH: usize = 16;

@@ -71,7 +71,7 @@ impl Slot {
         self.isolation = None;
     }
 
-    /// Releases the slot if the time slice of the run is over and queued runs may be waiting. Returns true
+    /// Releases the slot if the time slice of the run has ended and queued runs may be waiting. Returns true
     /// if the run has to acquire a slot again.
     pub(in crate::worker) fn end_time_slice(&mut self) -> bool {
         let is_over = self.held.is_some()

@@ -23,7 +23,7 @@ impl<'a> RunState<'a> {
         Self { run, slot, progress: Progress::new(run), writer: StepWriter::new(run) }
     }
 
-    /// Gives the slot to a queued run if the time slice of this one is over, and waits for the next one.
+    /// Gives the slot to a queued run if the time slice of this one has ended, and waits for the next one.
     /// A suspect that has made progress is no longer one.
     pub(in crate::worker) async fn share_slot(&mut self) -> Result<(), StopCause> {
         if self.writer.has_progressed() {

@@ -1,4 +1,4 @@
-//! A model server with a certificate that nobody has signed.
+//! A model server with a self-signed certificate.
 
 use std::net::TcpListener;
 use std::sync::Arc;

@@ -174,7 +174,7 @@ async fn a_read_only_database_is_not_ready() {
 async fn a_process_that_cannot_write_workspaces_is_not_ready() {
     let setup = Setup { own_folders: true, ..Setup::default() };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
-    // Nobody can create a file there, not even root.
+    // No user, not even root, can create a file there.
     let folder = app.folder.path().join("workspaces");
     std::os::unix::fs::symlink("/proc/self/fdinfo", &folder).unwrap();
     let deadline = Instant::now() + Duration::from_mins(1);
