@@ -125,6 +125,7 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "body_too_large":
     case "idempotency_key_reused":
     case "invalid_cursor":
+    case "invalid_host":
     case "invalid_query":
     case "method_not_allowed":
     case "not_acceptable":
@@ -154,8 +155,10 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "forbidden":
     case "forbidden_origin":
     case "misdirected_request":
+    case "quota_exceeded":
     case "session_archived":
     case "session_has_forks":
+    case "storage_quota_exceeded":
     case "too_many_agent_versions":
     case "too_many_agents":
     case "too_many_webhooks":

@@ -1,7 +1,7 @@
 """Keeps the output of the service, which scripts/search-secrets searches.
 
     kept_output.py collect        a trace collector: prints its address and keeps what it receives
-    kept_output.py metrics URL    keeps the metrics at this address
+    kept_output.py metrics URL    keeps the metrics at this address (key: TWOSTEP_METRICS_KEY)
 """
 
 import os
@@ -38,6 +38,8 @@ if __name__ == "__main__":
         case ["collect"]:
             collect()
         case ["metrics", url]:
-            keep(urllib.request.urlopen(url, timeout=20).read())
+            headers = {"Authorization": f"Bearer {os.environ['TWOSTEP_METRICS_KEY']}"}
+            request = urllib.request.Request(url, headers=headers)
+            keep(urllib.request.urlopen(request, timeout=20).read())
         case _:
             sys.exit(__doc__)
