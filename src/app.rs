@@ -233,7 +233,7 @@ impl Application {
 fn metrics_access(listen: &Listen) -> MetricsAccess {
     match listen {
         Listen::Api(serve) => serve.http.metrics_access.clone(),
-        Listen::Health(_) | Listen::Nowhere => MetricsAccess::Everybody,
+        Listen::Health(_) | Listen::Nowhere => MetricsAccess::Open,
     }
 }
 

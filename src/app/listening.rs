@@ -119,7 +119,7 @@ impl Listening {
     ) -> anyhow::Result<Option<Self>> {
         let Some(bind) = bind else { return Ok(None) };
         // The operator chose this address for metrics alone.
-        let health = Health { metrics_access: MetricsAccess::Everybody, ..health.clone() };
+        let health = Health { metrics_access: MetricsAccess::Open, ..health.clone() };
         let site = plain(metrics_router(health.clone()), &health.draining);
         Ok(Some(Self::of(bind, site).await?))
     }

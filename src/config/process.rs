@@ -111,9 +111,9 @@ fn needs_keys(auth: Auth, bind: SocketAddr) -> anyhow::Result<bool> {
 /// The callers that may read the metrics at the address of the API.
 fn metrics_access(auth: Auth) -> anyhow::Result<MetricsAccess> {
     if auth == Auth::Open {
-        return Ok(MetricsAccess::Everybody);
+        return Ok(MetricsAccess::Open);
     }
-    let Some(key) = variable(METRICS_KEY) else { return Ok(MetricsAccess::Nobody) };
+    let Some(key) = variable(METRICS_KEY) else { return Ok(MetricsAccess::Closed) };
     let length = key.chars().count();
     if length < MIN_METRICS_KEY {
         bail!("{METRICS_KEY} has {length} characters; at least {MIN_METRICS_KEY} are required");

@@ -14,25 +14,25 @@ use crate::http::error::ApiError;
 #[derive(Debug, Clone)]
 pub enum MetricsAccess {
     /// Every caller that reaches the address.
-    Everybody,
+    Open,
     /// Callers with this key.
     Key(SecretString),
     /// No caller: the operator has set no key.
-    Nobody,
+    Closed,
 }
 
 impl MetricsAccess {
     /// Refuses a request that does not have the key in `Authorization` or `x-api-key`.
     pub(in crate::http) fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let is_allowed = match self {
-            Self::Everybody => true,
+            Self::Open => true,
             Self::Key(key) => {
                 let bearers = headers.get_all(AUTHORIZATION).iter().filter_map(bearer);
                 let plain = headers.get_all(API_KEY).iter().filter_map(|value| value.to_str().ok());
                 let expected = key.expose_secret().as_bytes();
                 bearers.chain(plain).any(|given| given.as_bytes().ct_eq(expected).into())
             }
-            Self::Nobody => false,
+            Self::Closed => false,
         };
         if is_allowed { Ok(()) } else { Err(ApiError::MetricsKeyMissing) }
     }

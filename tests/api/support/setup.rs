@@ -165,7 +165,7 @@ pub(super) fn config(
         },
         http: HttpOptions {
             needs_keys: setup.needs_keys,
-            metrics_access: MetricsAccess::Everybody,
+            metrics_access: MetricsAccess::Open,
             tokens: setup.tokens,
             keep_alive_every: setup.keep_alive_every.unwrap_or(KEEP_ALIVE_INTERVAL),
             timeouts: setup.timeouts,

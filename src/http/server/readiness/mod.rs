@@ -128,7 +128,7 @@ mod tests {
             pool: admission,
             draining: CancellationToken::new(),
             metrics: Arc::new(Metrics::new()),
-            metrics_access: MetricsAccess::Everybody,
+            metrics_access: MetricsAccess::Open,
             serves_metrics: true,
             sandbox: Some(Level::Basic),
             worker: Some(LeaseClock::default()),
