@@ -121,7 +121,7 @@ fn is_ideograph(c: char) -> bool {
 
 /// Returns `true` if a character is not displayed. White space and control characters are not
 /// included: a model and a person notice them.
-const fn is_invisible(c: char) -> bool {
+pub(crate) const fn is_invisible(c: char) -> bool {
     matches!(
         c,
         '\u{ad}'

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use crate::domain::hidden_text::is_invisible;
+
 /// Returns `true` if a text has invisible characters, characters that change the text direction, or
 /// characters that only resemble a space. Line breaks and tabs count as such.
 pub(super) fn has_hidden(text: &str) -> bool {
@@ -35,39 +37,24 @@ pub(super) fn is_hidden(c: char) -> bool {
     c.is_control() || c.is_whitespace() || is_ignorable(c)
 }
 
-/// Returns `true` for Unicode format characters, default-ignorable characters, blank letters such
-/// as Hangul fillers, and characters that programs render differently.
+/// Returns `true` for characters that are not displayed, format characters that are, blank patterns,
+/// and characters that programs render differently.
 fn is_ignorable(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{34f}'
-            | '\u{600}'..='\u{605}'
-            | '\u{61c}'
-            | '\u{6dd}'
-            | '\u{70f}'
-            | '\u{890}'..='\u{891}'
-            | '\u{8e2}'
-            | '\u{115f}'..='\u{1160}'
-            | '\u{17b4}'..='\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{2800}'
-            | '\u{3164}'
-            | '\u{e000}'..='\u{f8ff}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}'
-            | '\u{110bd}'
-            | '\u{110cd}'
-            | '\u{13430}'..='\u{1343f}'
-            | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{10ffff}'
-    )
+    is_invisible(c)
+        || matches!(
+            c,
+            '\u{600}'..='\u{605}'
+                | '\u{6dd}'
+                | '\u{70f}'
+                | '\u{890}'..='\u{891}'
+                | '\u{8e2}'
+                | '\u{2800}'
+                | '\u{e000}'..='\u{f8ff}'
+                | '\u{110bd}'
+                | '\u{110cd}'
+                | '\u{13430}'..='\u{1343f}'
+                | '\u{e1000}'..='\u{10ffff}'
+        )
 }
 
 #[cfg(test)]
