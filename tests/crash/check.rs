@@ -14,7 +14,7 @@ use crate::rebuild;
 use crate::testbed::{Testbed, locked};
 
 /// The limit for a run to settle after the last fault.
-const SETTLED_WITHIN: Duration = Duration::from_mins(2);
+const SETTLED_WITHIN: Duration = Duration::from_mins(1);
 
 impl Testbed {
     /// Waits until all runs have settled, sends one more message to every session, and checks the

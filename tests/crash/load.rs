@@ -63,19 +63,31 @@ impl Load {
         Ok(Self { testbed: Arc::clone(testbed), conversations, stop, readers, watch })
     }
 
+    /// As [`Load::finish`], with more time for the runs to settle.
+    pub(crate) async fn finish_within(mut self, within: Duration) -> anyhow::Result<()> {
+        self.stop_clients().await?;
+        self.testbed.settle_within(within).await?;
+        self.finish().await
+    }
+
     /// Waits for the clients and checks the stored state.
     pub(crate) async fn finish(mut self) -> anyhow::Result<()> {
+        self.stop_clients().await?;
+        self.testbed.settle_and_check().await?;
+        for reader in self.readers {
+            reader.finish().await;
+        }
+        self.watch.finish().await;
+        Ok(())
+    }
+
+    async fn stop_clients(&mut self) -> anyhow::Result<()> {
         self.stop.cancel();
         while let Some(conversation) = self.conversations.join_next().await {
             if let Err(error) = conversation? {
                 self.testbed.violation(&format!("a client failed: {error:#}"));
             }
         }
-        self.testbed.settle_and_check().await?;
-        for reader in self.readers {
-            reader.finish().await;
-        }
-        self.watch.finish().await;
         Ok(())
     }
 }

@@ -38,8 +38,11 @@ pub(crate) async fn run(suite: &Suite) -> anyhow::Result<()> {
         testbed.start(index).await?;
         note(&format!("{name}: {number}"));
     }
-    load.finish().await
+    load.finish_within(SETTLED_WITHIN).await
 }
+
+/// The limit for the runs to settle: several of 12 seconds may be in the queue of a session.
+const SETTLED_WITHIN: Duration = Duration::from_mins(2);
 
 /// Waits until workers hold `LIVE_RUNS` runs: not only leases that a dead worker has left.
 async fn wait_until_live(testbed: &Testbed) -> anyhow::Result<()> {
