@@ -85,6 +85,13 @@ impl Testbed {
                     WHERE node = ANY($1) AND r.status = 'running' AND r.attempt = b.attempt";
         Ok(sqlx::query_scalar(live).bind(nodes).fetch_one(&self.pool).await?)
     }
+
+    /// The number of runs during which workers died repeatedly, as audit.sql has it.
+    pub(crate) async fn suspects(&self) -> anyhow::Result<i64> {
+        let suspects =
+            "SELECT count(*) FROM runs WHERE status = 'running' AND takeovers BETWEEN 3 AND 6";
+        Ok(sqlx::query_scalar(suspects).fetch_one(&self.pool).await?)
+    }
 }
 
 /// Expires all leases, so that the test does not have to wait for that.
