@@ -27,7 +27,7 @@ const FRESH: Duration = Duration::from_millis(200);
 ///
 /// If several tenants have sessions, a tenant may queue as many runs as positions remain free: half of
 /// the queue if no other tenant has queued runs, a third if one other tenant does the same. So no
-/// tenant can fill the queue. A tenant that has the service to itself may use all of it.
+/// tenant can fill the queue. A tenant may use all of it if no other tenant has sessions.
 #[derive(Debug)]
 pub(crate) struct Admission {
     max: i64,
