@@ -37,7 +37,7 @@ use crate::webhooks::Sender;
 use crate::worker::Worker;
 pub use check::check;
 use database::{Pools, open_pools};
-pub use database::{bring_up_to_date, bring_up_to_date_and_grant, open_database};
+pub use database::{bring_up_to_date, bring_up_to_date_and_grant, connect, open_database};
 use execution::{Execution, WorkerShared};
 use listening::{Listening, Shared};
 use private_postgres::PrivatePostgres;

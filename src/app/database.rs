@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection, PgPool};
 use tokio::time::{MissedTickBehavior, interval};
@@ -207,15 +207,22 @@ async fn migrate(options: &PgConnectOptions) -> anyhow::Result<(PgPool, SchemaVe
 }
 
 /// Opens a single connection. The error has the reason and the remedy.
-async fn connect(options: &PgConnectOptions) -> anyhow::Result<PgConnection> {
+pub async fn connect(options: &PgConnectOptions) -> anyhow::Result<PgConnection> {
     options.connect().await.map_err(|error| {
-        let context = if ErrorClass::of(&error) == ErrorClass::TooManyConnections {
-            "the database has no free connection: raise max_connections of the server, or lower \
-             --database-connections of the processes that use it"
-        } else {
-            "the database cannot be reached"
+        let is_full = ErrorClass::of(&error) == ErrorClass::TooManyConnections;
+        // sqlx repeats the cause in the texts of its errors.
+        let cause = match error {
+            sqlx::Error::Database(error) => error.message().to_owned(),
+            sqlx::Error::Io(error) => error.to_string(),
+            error => error.to_string(),
         };
-        anyhow::Error::from(error).context(context)
+        if is_full {
+            return anyhow!(
+                "the database has no free connection ({cause}): raise max_connections of the \
+                 server, or lower --database-connections of the processes that use it"
+            );
+        }
+        anyhow!("the database cannot be reached: {cause}")
     })
 }
 

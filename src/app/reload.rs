@@ -117,8 +117,9 @@ impl Report {
             tracing::info!(%replaced, "configuration files reloaded");
         } else {
             let error = self.kept.join("; ");
+            let replaced = (!self.replaced.is_empty()).then_some(replaced);
             tracing::error!(
-                %replaced, %error,
+                replaced, %error,
                 "configuration files not reloaded completely; the previous content stays in use"
             );
         }

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection};
 use tokio::time::{Instant, sleep};
 
 use super::output;
-
+use crate::app::connect;
 use crate::config::{Database, DatabaseArgs};
 use crate::store::roles::serve_all;
 use crate::store::schema::{SchemaMismatch, check_schema, is_migrating};
@@ -53,7 +52,7 @@ async fn connected<T>(
     let options = options.clone().application_name(command);
     // Runs queue behind a statement that waits for a lock, so the wait is short.
     let options = options.options([("lock_timeout", "5s")]);
-    let mut conn = options.connect().await.context("the database cannot be reached")?;
+    let mut conn = connect(&options).await?;
     check_schema_in_time(&mut conn, migration_starts_within).await?;
     serve_all(&mut conn).await?;
     let done = work(&mut conn).await?;

@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 
 use super::database::with_database;
 use super::output;
-use crate::config::DatabaseArgs;
+use crate::config::{DatabaseArgs, QuotaLimit, quota};
 use crate::domain::ids::TenantId;
 use crate::domain::quota::{QuotaLimits, QuotaResource, QuotaUse};
 use crate::store::quotas::{list_own, list_uses, remove, set};
@@ -27,16 +27,16 @@ pub(super) struct Command {
 enum Action {
     /// Show what the tenant uses, and its own quotas
     List,
-    /// Set a quota, in place of the default of the service
+    /// Set a quota, in place of the default of the service. Applies within 5 seconds
     Set {
         /// Limited resource
         #[arg(value_enum)]
         resource: ResourceName,
         /// Maximum number of objects or bytes; `none` for no limit
-        #[arg(value_parser = parse_limit)]
-        limit: Limit,
+        #[arg(value_parser = quota)]
+        limit: QuotaLimit,
     },
-    /// Remove a quota, so that the default of the service applies
+    /// Remove a quota, so that the default of the service applies within 5 seconds
     Remove {
         /// Limited resource
         #[arg(value_enum)]
@@ -44,28 +44,18 @@ enum Action {
     },
 }
 
-/// A limit, or none.
-#[derive(Debug, Clone, Copy)]
-struct Limit(Option<i64>);
-
-fn parse_limit(text: &str) -> Result<Limit, String> {
-    if text == "none" {
-        return Ok(Limit(None));
-    }
-    let limit = text.parse().ok().filter(|limit: &i64| *limit >= 0);
-    let problem = || format!("{text:?} is neither a number from 0 nor `none`");
-    limit.map(|limit| Limit(Some(limit))).ok_or_else(problem)
-}
-
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ResourceName {
     /// Sessions, including forks, imports and the sessions of sub-agents
     Sessions,
     /// Bytes of messages, events and agents in the database
+    #[value(alias = "stored_bytes")]
     StoredBytes,
     /// Bytes of files in the folders that belong to sessions
+    #[value(alias = "workspace_bytes")]
     WorkspaceBytes,
     /// Versions of all agents
+    #[value(alias = "agent_versions")]
     AgentVersions,
     /// Webhooks
     Webhooks,
@@ -96,12 +86,13 @@ async fn act(conn: &mut PgConnection, tenant: &str, action: Action) -> anyhow::R
     let Some(id) = find(conn, tenant).await? else { bail!("tenant {tenant:?} does not exist") };
     match action {
         Action::List => {}
-        Action::Set { resource, limit: Limit(limit) } => {
+        Action::Set { resource, limit: QuotaLimit(limit) } => {
             set(conn, id, resource.into(), limit).await?;
         }
         Action::Remove { resource } => {
-            if !remove(conn, id, resource.into()).await? {
-                bail!("the tenant has no quota of its own for this resource");
+            let resource: QuotaResource = resource.into();
+            if !remove(conn, id, resource).await? {
+                bail!("tenant {tenant:?} has no quota of its own for {}", resource.as_str());
             }
         }
     }

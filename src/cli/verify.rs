@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection};
 
 use super::output;
+use crate::app::connect;
 use crate::config::{Database, DatabaseArgs};
 use crate::domain::ids::SessionId;
 use crate::domain::verification::{Checked, Verification};
@@ -94,7 +95,7 @@ async fn verify(options: &PgConnectOptions, only: Option<SessionId>) -> anyhow::
         .clone()
         .application_name("twostep verify")
         .options([("default_transaction_read_only", "on"), ("lock_timeout", "5s")]);
-    let mut conn = options.connect().await.context("the database cannot be reached")?;
+    let mut conn = connect(&options).await?;
     check_schema(&mut conn).await?;
     serve_all(&mut conn).await?;
     let mut total = Total::default();

@@ -34,7 +34,7 @@ pub use models::ModelArgs;
 pub use old_spellings::accept_old_variables;
 pub use permissions::{DefaultDecision, PermissionArgs};
 pub use provider::ProviderArgs;
-pub use quotas::QuotaArgs;
+pub use quotas::{QuotaArgs, QuotaLimit, quota};
 pub use reload::FileContents;
 pub use secrets::Secrets;
 pub use session::DEFAULT_SYSTEM;

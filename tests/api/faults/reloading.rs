@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use reqwest::Client;
 use rustix::process::Signal;
@@ -114,6 +115,18 @@ async fn a_hangup_reloads_valid_files_and_keeps_the_content_of_invalid_ones() {
     assert_eq!(description(&client, &program).await, "Second.");
     let models = read(&client, &program, "/v1/models").await;
     assert!(models.to_string().contains(r#""input":7"#), "{models}");
+
+    // Reading a pipe without a writer would never end.
+    fs::remove_file(files.path("prices.json")).unwrap();
+    let made = Command::new("mkfifo").arg(files.path("prices.json")).status().unwrap();
+    assert!(made.success());
+    let line = files.reload(&program).await;
+    assert!(line.contains("prices.json is not a regular file"), "{line}");
+    fs::remove_file(files.path("prices.json")).unwrap();
+    files.write("prices.json", &json!({ "simulator": price(8) }));
+    files.reload(&program).await;
+    let models = read(&client, &program, "/v1/models").await;
+    assert!(models.to_string().contains(r#""input":8"#), "{models}");
     let (status, _) = program.terminate().await;
     assert!(status.success(), "{status}");
 }
