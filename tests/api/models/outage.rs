@@ -84,6 +84,38 @@ async fn the_circuit_opens_after_ten_failures_in_a_row_and_closes_after_one_succ
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_an_open_circuit_ends_at_the_limit_of_the_run() {
+    let mut script = outage();
+    let failures = [529, 503, 529, 503].map(soon);
+    script["conversations"][1]["replies"][0]["fail_first"] = json!(failures);
+    let app = TestApp::start(script).await;
+    let first = app.session().await;
+    assert_eq!(first.ask("first").await["status"], "failed");
+    let second = app.session().await;
+    let run = second.post(json!({ "content": "second" })).await;
+    // After two failed probes the circuit stays open for 4 s.
+    let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
+    while app.upstream().len() < 12 {
+        assert!(tokio::time::Instant::now() < deadline, "the server was not probed");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let third = app.session().await;
+    let limited = json!({ "content": "third", "limits": { "seconds": 1 } });
+    let waiting = third.ask_with(limited).await;
+    assert_eq!(
+        (&waiting["output_text"], &waiting["limited_by"]),
+        (&json!("Me too."), &json!("seconds"))
+    );
+    let path = third.path(&format!("/runs/{}/requests", waiting["id"].as_str().unwrap()));
+    let page: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
+    let requests = page["data"].as_array().unwrap().iter();
+    let tries: Vec<usize> =
+        requests.map(|request| request["attempts"].as_array().map_or(0, Vec::len)).collect();
+    assert_eq!(tries, [0, 1], "nothing is sent before the limit");
+    assert_eq!(second.settled(&run).await["output_text"], "Here I am.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_waits_for_an_open_circuit_can_be_cancelled() {
     let app = TestApp::start(outage()).await;
     let first = app.session().await;
