@@ -111,6 +111,8 @@ async fn a_cancelled_answer_costs_what_was_reported_and_an_estimate_of_the_rest(
         let end = events.iter().find(|event| event["type"] == "span.model_request_end").unwrap();
         assert_eq!(tokens(&end["model_usage"]), spent);
         assert_eq!((&end["usage_estimated"], &end["is_error"]), (&json!(true), &json!(true)));
+        let sum = events.iter().find(|event| event["type"] == "session.usage").unwrap();
+        assert_eq!((tokens(&sum["usage"]), &sum["cost"]), (spent, &json!(cost)));
         let whole = get(&app, &session.path("")).await;
         assert_eq!((tokens(&whole["usage"]), &whole["cost"]), (spent, &json!(cost)));
         let total = get(&app, "/v1/usage").await["total"].clone();
