@@ -65,6 +65,18 @@ async fn hidden_text_in_the_result_of_a_tool_is_shown_to_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn hidden_text_in_the_question_of_a_tool_is_shown_to_the_model() {
+    let script = json!({ "conversations": [
+        { "when": "<query>", "replies": [says("Another query")] },
+        { "replies": [calls("paraphrase_query", json!({ "query": HIDDEN })), says("Done.")] },
+    ], "otherwise": "refuse" });
+    let app = TestApp::start(script).await;
+    assert_eq!(app.session().await.ask("Search").await["output_text"], "Done.");
+    let question = app.upstream().body(1)["messages"][0]["content"][0]["text"].clone();
+    assert!(question.as_str().unwrap().contains(&format!("<query>\n{SHOWN}\n")), "{question}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hidden_text_in_the_result_of_a_client_is_shown_to_the_model() {
     let door = json!({
         "name": "open_door", "description": "Opens a door.", "client": true,
