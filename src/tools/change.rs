@@ -311,6 +311,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn control_characters_in_the_name_of_a_file_are_escaped_in_its_diff() {
+        let folder = TempDir::new().unwrap();
+        let context = ToolContext::without_run(Workspace::new(folder.path().to_owned()));
+        let (path, content) = ("a\nb".to_owned(), b"new\n".to_vec());
+        let change = FileChange { path, before: None, content, result: String::new() };
+        let expected = "--- /dev/null\n+++ a\\nb\n@@ -0,0 +1 @@\n+new\n";
+        assert_eq!(diff(&context, change).await.as_deref(), Some(expected));
+    }
+
+    #[tokio::test]
     async fn a_file_that_exceeds_the_limit_is_not_compared() {
         let folder = TempDir::new().unwrap();
         let context = ToolContext::without_run(Workspace::new(folder.path().to_owned()));

@@ -132,3 +132,14 @@ fn slow() -> ToolError {
 fn error_text(why: &str) -> String {
     format!("Error calling tool (WebFetch): {why}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_does_not_arrive_in_time_is_a_timeout_and_no_network_error() {
+        let expected = error_text("the page was not received within 20 s");
+        assert_eq!(failed(&PageError::Slow), ToolError::Timeout(expected));
+    }
+}
