@@ -157,6 +157,33 @@ async fn a_worker_that_lost_a_lease_and_is_alive_takes_the_takeover_back() {
 }
 
 #[tokio::test]
+async fn a_claim_after_a_wait_is_no_takeover() {
+    let bed = bed().await;
+    bed.posted().await;
+    let run = bed.claim(WorkerId::new()).await.remove(0);
+    let reply = [message(Role::Assistant, r#"[{"type":"x"}]"#)];
+    let planned = [call("a")];
+    let step =
+        StepCommit { messages: &reply, planned: &planned, dequeues: true, ..StepCommit::default() };
+    assert!(bed.commit(&run, &step).await);
+    let wait =
+        NewWait { awaits: Awaits::Approval, within: Duration::ZERO, reason: None, diff: None };
+    let recorded = [CallRecord { wait: Some(wait), ..CallRecord::new("a", CallState::Planned) }];
+    let waits = StopReason::RequiresAction { event_ids: vec!["a".into()] };
+    let step = StepCommit {
+        recorded_message_seq: 1,
+        recorded: &recorded,
+        waits: Some(&waits),
+        ..StepCommit::default()
+    };
+    assert!(bed.commit(&run, &step).await);
+    let mut conn = bed.pool.acquire().await.unwrap();
+    let woken = claim_woken(&mut conn, WorkerId::new(), 10).await.unwrap().runs;
+    assert_eq!((woken[0].fence.attempt, woken[0].takeovers), (2, 0));
+    assert_eq!(bed.takeovers().await, 0);
+}
+
+#[tokio::test]
 async fn a_run_that_failed_where_it_was_executed_counts_as_taken_over() {
     let bed = bed().await;
     bed.posted().await;

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use sqlx::PgPool;
 
 use super::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept, find_earlier};
-use super::claim::{claim_expired, claim_queued};
+use super::claim::{claim_expired, claim_queued, claim_woken};
 use super::decisions::{NewDecision, decide, lock_calls};
 use super::events::EventRange;
 use super::leases::{Renewed, release, renew, take_back_takeovers};

@@ -106,6 +106,7 @@ macro_rules! driven_in_attempt {
 }
 
 const UNSETTLED: &str = "SELECT count(*) FROM runs WHERE finished_at IS NULL";
+const SUSPECTED: &str = "SELECT count(*) FROM runs WHERE takeovers > 0";
 const COMPLETED: &str = "SELECT count(*) FROM runs WHERE status = 'completed'";
 const CRASH_LOOPS: &str = "SELECT count(*) FROM runs WHERE outcome::text LIKE '%crash_loop%'";
 
@@ -145,6 +146,25 @@ async fn two_hundred_runs_are_taken_over_at_once_by_another_process_and_by_a_res
     // The leases take 12 s to expire. With one batch per second, the takeovers took 12 s more.
     assert!(elsewhere < Duration::from_secs(20), "{elsewhere:?}");
     assert!(same_node < Duration::from_secs(6), "{same_node:?}");
+    kill(second).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_a_worker_that_was_paused_do_not_count_as_taken_over() {
+    let bed = Bed::new(replies_after(NEVER)).await;
+    let folders = [data_dir(), data_dir()];
+    let first = bed.serve(&folders[0]).await;
+    bed.post_all(&first, 3, "Hello").await;
+    bed.until(driven_in_attempt!("1"), 3).await;
+    let second = bed.serve(&folders[1]).await;
+    first.signal(Signal::STOP);
+    bed.until(driven_in_attempt!("2"), 3).await;
+    bed.until(SUSPECTED, 3).await;
+    first.signal(Signal::CONT);
+    let taken_back = bed.until(SUSPECTED, 0).await;
+    // The next step with progress is that after the idle timeout of the model, a minute later.
+    assert!(taken_back < Duration::from_secs(30), "{taken_back:?}");
+    kill(first).await;
     kill(second).await;
 }
 
