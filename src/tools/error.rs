@@ -76,6 +76,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_without_an_answer_in_time_is_a_timeout_and_no_network_error() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         // The server accepts the connection and never answers.
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", server.local_addr().unwrap());

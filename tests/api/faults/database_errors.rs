@@ -14,7 +14,8 @@ use tokio::time::sleep;
 
 use crate::support::machine::HUNG;
 use crate::support::{
-    Closing, Program, Proxy, Setup, TestApp, binary, calls, data_dir, database, problem, replies,
+    Closing, Program, Proxy, Setup, TestApp, binary, calls, client_with, data_dir, database,
+    problem, replies,
 };
 
 /// A service behind a proxy, whose connections negotiate TLS as this mode says.
@@ -95,7 +96,7 @@ async fn requests_during_restarts_of_the_server_succeed_or_get_503() {
     let name = folder.path().to_str().unwrap();
     let serve = ["serve", "--offline", "--bind", "127.0.0.1:0", "--data-dir", name];
     let program = Program::serve(binary(&serve)).await;
-    let client = Client::builder().no_proxy().build().unwrap();
+    let client = client_with(None);
     let sessions = join_all((0..8).map(|_| async {
         let created = client.post(format!("{}/v1/sessions", program.url)).send().await.unwrap();
         let created: Value = created.json().await.unwrap();

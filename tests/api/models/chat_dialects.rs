@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use twostep::domain::provider::Provider;
 
-use crate::support::{Program, Setup, TestApp, binary, data_dir, outcome, replies, says};
+use crate::support::{
+    Program, Setup, TestApp, binary, client_with, data_dir, outcome, replies, says,
+};
 
 async fn start(script: Value) -> TestApp {
     TestApp::start_with(script, Setup { provider: Provider::OpenAi, ..Setup::default() }).await
@@ -186,7 +188,7 @@ async fn offline_mode_can_use_chat_completions() {
     let mut command = binary(&["serve", "--offline", "--provider", "openai"]);
     command.args(["--bind", "127.0.0.1:0", "--data-dir", data_dir, "--shared-workspace", folder]);
     let program = Program::serve(command).await;
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = client_with(None);
     let url = format!("{}/v1/sessions", program.url);
     let session: Value = client.post(&url).send().await.unwrap().json().await.unwrap();
     let url = format!("{url}/{}/messages", session["id"].as_str().unwrap());

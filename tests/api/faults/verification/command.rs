@@ -1,7 +1,7 @@
 //! `twostep verify`: its output, its exit status, and the databases that it can check.
 
 use super::script;
-use crate::support::{Program, TestApp, binary, data_dir, outcome};
+use crate::support::{Program, TestApp, binary, client_with, data_dir, outcome};
 
 async fn command(args: &[&str]) -> (Option<i32>, String, String) {
     outcome(binary(&[&["verify"], args].concat())).await
@@ -97,7 +97,7 @@ async fn a_private_database_is_verified_with_its_service_and_without() {
     let name = folder.path().to_str().unwrap();
     let serve = ["serve", "--offline", "--bind", "127.0.0.1:0", "--data-dir", name];
     let service = Program::serve(binary(&serve)).await;
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = client_with(None);
     let created = client.post(format!("{}/v1/sessions", service.url)).send().await.unwrap();
     assert!(created.status().is_success());
     let summary = "1 session checked (0 messages, 0 runs, 0 calls, 0 events): no problems found\n";

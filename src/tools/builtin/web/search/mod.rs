@@ -205,6 +205,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_search_service_that_does_not_answer_in_time_is_a_timeout() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", server.local_addr().unwrap()).parse().unwrap();
         let http = Client::builder().timeout(Duration::from_millis(50)).build().unwrap();
