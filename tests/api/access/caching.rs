@@ -70,7 +70,10 @@ async fn responses_of_a_service_without_keys_are_private_too() {
     let version = read().send().await.unwrap().headers()["etag"].clone();
     assert_eq!(private_status(read().header("if-none-match", version)).await, 304);
     assert_eq!(private_status(app.get(&session.path("/export"))).await, 200);
-    assert_eq!(private_status(app.get(&session.path("/events/stream"))).await, 200);
+    let stream = || app.get(&session.path("/events/stream"));
+    assert_eq!(private_status(stream()).await, 200);
+    let streamed = list(&stream().send().await.unwrap(), "cache-control");
+    assert!(streamed.contains(&"no-transform".to_owned()), "{streamed:?}");
     let foreign = read().header("origin", "https://evil.example");
     assert_eq!(private_status(foreign).await, 403);
 }
