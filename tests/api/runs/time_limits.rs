@@ -93,21 +93,20 @@ async fn pings_alone_keep_a_request_alive_for_ten_idle_timeouts() {
     assert!(started.elapsed() >= 10 * IDLE);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn pings_during_a_long_pause_of_the_model_keep_its_request_alive() {
-    let ping = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
-    let start = json!({ "type": "message_start", "message": {
+/// The stream of a reply with a text of one word for each of these pieces, after pings.
+fn stream(pings: usize, pieces: usize) -> String {
+    let data = |event: Value| format!("data: {event}\n\n");
+    let mut stream = data(json!({ "type": "message_start", "message": {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "simulator", "content": [],
         "stop_reason": null, "stop_sequence": null,
-        "usage": { "input_tokens": 1, "output_tokens": 1 } } });
-    let data = |event: Value| format!("data: {event}\n\n");
-    let mut stream = data(start);
-    stream.push_str(&ping.repeat(40));
+        "usage": { "input_tokens": 1, "output_tokens": 1 } } }));
+    stream.push_str(&"event: ping\ndata: {\"type\": \"ping\"}\n\n".repeat(pings));
+    stream.push_str(&data(json!({ "type": "content_block_start", "index": 0,
+                                  "content_block": { "type": "text", "text": "" } })));
+    let piece = data(json!({ "type": "content_block_delta", "index": 0,
+                             "delta": { "type": "text_delta", "text": "Well." } }));
+    stream.push_str(&piece.repeat(pieces));
     for event in [
-        json!({ "type": "content_block_start", "index": 0,
-                "content_block": { "type": "text", "text": "" } }),
-        json!({ "type": "content_block_delta", "index": 0,
-                "delta": { "type": "text_delta", "text": "Well." } }),
         json!({ "type": "content_block_stop", "index": 0 }),
         json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" },
                 "usage": { "output_tokens": 2 } }),
@@ -115,8 +114,13 @@ async fn pings_during_a_long_pause_of_the_model_keep_its_request_alive() {
     ] {
         stream.push_str(&data(event));
     }
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pings_during_a_long_pause_of_the_model_keep_its_request_alive() {
     let setup = Setup { model_idle_timeout: Some(IDLE), ..Setup::default() };
-    let script = replies(&[json!({ "raw_sse": stream, "pace_ms": 100 })]);
+    let script = replies(&[json!({ "raw_sse": stream(40, 1), "pace_ms": 100 })]);
     let app = TestApp::start_with(script, setup).await;
     let session = app.session().await;
     let started = Instant::now();
@@ -124,6 +128,19 @@ async fn pings_during_a_long_pause_of_the_model_keep_its_request_alive() {
     assert_eq!(run["output_text"], "Well.");
     assert_eq!(tries(&session, &run).await, [Value::Null]);
     assert!(started.elapsed() > 2 * IDLE, "the pause was longer than the idle timeout");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reply_with_content_may_take_longer_than_ten_idle_timeouts() {
+    let setup = Setup { model_idle_timeout: Some(IDLE), ..Setup::default() };
+    let script = replies(&[json!({ "raw_sse": stream(0, 160), "pace_ms": 100 })]);
+    let app = TestApp::start_with(script, setup).await;
+    let session = app.session().await;
+    let started = Instant::now();
+    let run = session.ask("Write").await;
+    assert_eq!(run["output_text"], "Well.".repeat(160));
+    assert_eq!(tries(&session, &run).await, [Value::Null]);
+    assert!(started.elapsed() > 10 * IDLE, "{:?}", started.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
