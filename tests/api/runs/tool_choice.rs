@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use twostep::domain::provider::Provider;
 
-use crate::support::{Setup, TestApp, calls_as, problem, replies, says};
+use crate::support::{Setup, TestApp, calls, calls_as, problem, replies, says};
 
 /// A script whose first reply has two calls.
 fn two_calls() -> Value {
@@ -101,6 +101,22 @@ async fn a_session_without_tools_sends_no_choice() {
     let message = json!({ "content": "Again", "tool_choice": { "type": "none" } });
     assert_eq!(session.ask_with(message).await["output_text"], "Hello.");
     assert_eq!(choices(&app), [Value::Null, Value::Null]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sub_agent_is_not_forced_to_call_a_tool() {
+    let task = calls("Task", json!({ "description": "About birds", "prompt": "ducks" }));
+    let script = json!({ "conversations": [
+        { "when": "all birds", "replies": [task, says("Three.")] },
+        { "when": "ducks", "replies": [says("Three ducks.")] },
+    ], "otherwise": "refuse" });
+    let app = TestApp::start(script).await;
+    let forced = json!({ "type": "any", "disable_parallel_tool_use": true });
+    let settings = json!({ "tools": ["Task", "get_time"], "tool_choice": forced });
+    let session = app.session_with(settings).await;
+    assert_eq!(session.ask("all birds").await["output_text"], "Three.");
+    let auto = json!({ "type": "auto", "disable_parallel_tool_use": true });
+    assert_eq!(choices(&app), [forced, auto.clone(), auto]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
