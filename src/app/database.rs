@@ -210,12 +210,10 @@ async fn migrate(options: &PgConnectOptions) -> anyhow::Result<(PgPool, SchemaVe
 pub async fn connect(options: &PgConnectOptions) -> anyhow::Result<PgConnection> {
     options.connect().await.map_err(|error| {
         let is_full = ErrorClass::of(&error) == ErrorClass::TooManyConnections;
-        // sqlx repeats the cause in the texts of its errors.
-        let cause = match error {
-            sqlx::Error::Database(error) => error.message().to_owned(),
-            sqlx::Error::Io(error) => error.to_string(),
-            error => error.to_string(),
-        };
+        // sqlx repeats the message of the server in the text of its error.
+        let cause = error
+            .as_database_error()
+            .map_or_else(|| error.to_string(), |cause| cause.message().to_owned());
         if is_full {
             return anyhow!(
                 "the database has no free connection ({cause}): raise max_connections of the \
