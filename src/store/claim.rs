@@ -104,26 +104,24 @@ impl Claims {
     }
 }
 
-/// Claims queued runs in the order of the view `run_queue`: the tenants take turns. `only` restricts
-/// the choice to these runs.
+/// Claims queued runs in the order of the view `run_queue`: the tenants take turns.
 ///
 /// The first worker of a run has not taken it from another one, so this is not a takeover.
 pub async fn claim_queued(
     conn: &mut PgConnection,
     worker: WorkerId,
-    only: Option<&[Uuid]>,
     limit: i64,
 ) -> Result<Claims, StoreError> {
     let rows = sqlx::query_as!(
         Row,
         r#"WITH run AS (
                UPDATE runs SET status = 'running', attempt = attempt + 1, lease_owner = $1,
-                      lease_until = now() + make_interval(secs => $4),
+                      lease_until = now() + make_interval(secs => $3),
                       started_at = coalesce(started_at, now())
                WHERE id IN (
                    SELECT r.id FROM run_queue q JOIN runs r ON r.id = q.id
                    -- Checked again when the row is locked: another worker may have claimed it.
-                   WHERE r.status = 'queued' AND ($3::uuid[] IS NULL OR r.id = ANY ($3))
+                   WHERE r.status = 'queued'
                    ORDER BY q.position
                    LIMIT $2
                    FOR UPDATE OF r SKIP LOCKED)
@@ -143,7 +141,6 @@ pub async fn claim_queued(
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
         limit,
-        only,
         LEASE.as_secs_f64(),
     )
     .fetch_all(conn)

@@ -14,7 +14,6 @@ use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
 use crate::tools::policy::{Evaluator, OperatorPolicy};
 use crate::worker::claim::lost_leases::LostLeases;
-use crate::worker::sub_agents::priority::AwaitedRuns;
 use crate::worker::transcript::TranscriptCache;
 
 /// The parts of the process that all runs share.
@@ -33,8 +32,6 @@ pub(in crate::worker) struct Services {
     pub(in crate::worker) metrics: Arc<Metrics>,
     /// The circuit breaker and the retry budget of the model.
     pub(in crate::worker) server_health: ServerHealth,
-    /// The runs of sub-agents that runs of this process wait for.
-    pub(in crate::worker) awaited: AwaitedRuns,
     pub(in crate::worker) lost_leases: LostLeases,
     /// The time of the last renewal of leases that succeeded. Each run has a clock of its own.
     pub(in crate::worker) lease: LeaseClock,

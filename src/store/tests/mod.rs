@@ -109,7 +109,7 @@ impl Bed {
 
     async fn claim(&self, worker: WorkerId) -> Vec<Claimed> {
         let mut conn = self.pool.acquire().await.unwrap();
-        claim_queued(&mut conn, worker, None, 10).await.unwrap().runs
+        claim_queued(&mut conn, worker, 10).await.unwrap().runs
     }
 
     async fn commit(&self, run: &Claimed, step: &StepCommit<'_>) -> bool {

@@ -43,11 +43,24 @@ async fn runs(conn: &mut PgConnection, tenant: TenantId, status: &str, ages: &[f
     ids
 }
 
+/// Inserts a session of a sub-agent of this run, with a queued run that was accepted so many seconds
+/// ago. Returns the ID of the run.
+async fn sub_agent(conn: &mut PgConnection, tenant: TenantId, parent: RunId, age: f64) -> RunId {
+    let ids = runs(conn, tenant, "queued", &[age]).await;
+    let link = "UPDATE sessions s SET parent_session_id = parent.session_id,
+                       parent_run_id = parent.id, parent_tool_use_id = 'toolu_1'
+                FROM runs parent, runs r
+                WHERE parent.id = $1 AND r.id = $2 AND s.id = r.session_id";
+    let query = sqlx::query(link).bind(parent.as_uuid()).bind(ids[0].as_uuid());
+    query.execute(conn).await.unwrap();
+    ids[0]
+}
+
 /// Claims one run after the other, and returns the order.
 async fn claimed_one_by_one(conn: &mut PgConnection, count: usize) -> Vec<RunId> {
     let mut order = Vec::new();
     for _ in 0..count {
-        let claims = claim_queued(conn, WorkerId::new(), None, 1).await.unwrap();
+        let claims = claim_queued(conn, WorkerId::new(), 1).await.unwrap();
         order.extend(claims.runs.iter().map(|run| run.fence.run_id));
     }
     order
@@ -91,7 +104,7 @@ async fn a_tenant_with_running_runs_waits_for_one_that_has_none() {
     for age in [3.0, 2.0, 1.0] {
         of_quiet.extend(runs(conn, quiet, "queued", &[age]).await);
     }
-    let claims = claim_queued(conn, WorkerId::new(), None, 3).await.unwrap();
+    let claims = claim_queued(conn, WorkerId::new(), 3).await.unwrap();
     let mut claimed: Vec<Uuid> = claims.runs.iter().map(|run| run.fence.run_id.as_uuid()).collect();
     claimed.sort_unstable();
     let mut expected: Vec<Uuid> = of_quiet.iter().map(|run| run.as_uuid()).collect();
@@ -120,6 +133,42 @@ async fn tenants_take_turns_even_if_every_run_ends_before_the_next_one_starts() 
         order.push(TenantId::from(tenant));
     }
     assert_eq!(order, [loud, quiet, loud, quiet, loud, quiet]);
+}
+
+#[tokio::test]
+async fn the_sub_agents_of_a_tenant_start_first_in_its_own_turns_only() {
+    let bed = bed().await;
+    let conn = &mut *bed.conn().await;
+    let (loud, quiet) = (tenant(conn, "loud").await, tenant(conn, "quiet").await);
+    let mut of_loud = Vec::new();
+    for age in [50.0, 49.0, 48.0] {
+        let parent = runs(conn, loud, "running", &[age]).await[0];
+        of_loud.push(sub_agent(conn, loud, parent, age - 10.0).await);
+    }
+    of_loud.extend(runs(conn, loud, "queued", &[90.0]).await);
+    let mut of_quiet = Vec::new();
+    for age in [3.0, 2.0] {
+        of_quiet.extend(runs(conn, quiet, "queued", &[age]).await);
+    }
+    // The runs that wait for their sub-agents hold no slot, so they do not delay the tenant's turn.
+    let expected = [of_loud[0], of_quiet[0], of_loud[1], of_quiet[1], of_loud[2], of_loud[3]];
+    let queue = list(conn).await.unwrap();
+    let shown: Vec<RunId> = queue.runs.iter().map(|run| run.run_id).collect();
+    assert_eq!(shown, expected);
+    assert_eq!(claimed_one_by_one(conn, 7).await, expected, "the order that was shown");
+}
+
+#[tokio::test]
+async fn a_run_of_a_sub_agent_for_which_no_run_waits_keeps_its_position() {
+    let bed = bed().await;
+    let conn = &mut *bed.conn().await;
+    let ended = runs(conn, TenantId::DEFAULT, "running", &[50.0]).await[0];
+    let first = runs(conn, TenantId::DEFAULT, "queued", &[30.0]).await[0];
+    let second = sub_agent(conn, TenantId::DEFAULT, ended, 20.0).await;
+    let settle = "UPDATE runs SET status = 'completed', finished_at = now(), lease_until = NULL
+                  WHERE id = $1";
+    sqlx::query(settle).bind(ended.as_uuid()).execute(&mut *conn).await.unwrap();
+    assert_eq!(claimed_one_by_one(conn, 2).await, [first, second]);
 }
 
 #[tokio::test]

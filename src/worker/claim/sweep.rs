@@ -211,7 +211,7 @@ impl Worker {
     ) -> Result<(Duration, Claims), StoreError> {
         let limit = i64::try_from(limit).unwrap_or(1);
         let claim = async |conn: &mut PgConnection| match source {
-            ClaimSource::Queued => self.claim_queued(conn, limit).await,
+            ClaimSource::Queued => claim_queued(conn, self.id, limit).await,
             // After an outage of the database the heartbeat comes first: it reports the leases that
             // this worker lost, so that they do not count as its death.
             ClaimSource::Expired(_) if !self.services.lease.is_fresh() => Ok(Claims::default()),
@@ -227,21 +227,6 @@ impl Worker {
             Ok((asked_at, claim(conn).await?))
         };
         self.services.pool.with(claim_at).await
-    }
-
-    /// Claims the runs first that runs of this process wait for.
-    async fn claim_queued(
-        &self,
-        conn: &mut PgConnection,
-        limit: i64,
-    ) -> Result<Claims, StoreError> {
-        if let Some(awaited) = self.services.awaited.list() {
-            let claims = claim_queued(conn, self.id, Some(&awaited), limit).await?;
-            if !claims.runs.is_empty() {
-                return Ok(claims);
-            }
-        }
-        claim_queued(conn, self.id, None, limit).await
     }
 
     fn spawn(self: &Arc<Self>, run: Claimed, asked_at: Duration, mut slot: Slot) {

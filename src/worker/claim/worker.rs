@@ -33,7 +33,6 @@ use crate::tools::lease::LeaseClock;
 use crate::tools::policy::{Evaluator, OperatorPolicy};
 use crate::worker::run::signals::ShutdownSignals;
 use crate::worker::services::Services;
-use crate::worker::sub_agents::priority::AwaitedRuns;
 use crate::worker::transcript::TranscriptCache;
 use crate::worker::{workspace_gc, workspace_sizes};
 
@@ -111,7 +110,6 @@ impl Worker {
                 prompt_cache: parts.prompt_cache,
                 metrics: parts.metrics,
                 server_health: ServerHealth::default(),
-                awaited: AwaitedRuns::default(),
                 lost_leases: LostLeases::default(),
                 lease: LeaseClock::default(),
                 transcripts: TranscriptCache::default(),

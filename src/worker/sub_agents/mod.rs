@@ -5,7 +5,6 @@
 
 pub(in crate::worker) mod cancel;
 mod find;
-pub(in crate::worker) mod priority;
 mod relay;
 mod session_quota;
 mod start;

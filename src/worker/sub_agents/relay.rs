@@ -96,10 +96,6 @@ impl Relay {
         Ok(Some(Self::new(&parent.services.bus, position, sub_agent, relayed)))
     }
 
-    pub(super) fn run_id(&self) -> RunId {
-        self.sub_agent.run_id
-    }
-
     pub(super) fn set_relayed(&mut self, up_to: i64) {
         self.relayed = up_to;
     }

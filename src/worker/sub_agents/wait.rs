@@ -33,7 +33,6 @@ impl SubAgents<'_, '_> {
             return Ok(());
         }
         let (services, signals) = (self.state.run.services, &self.state.run.signals);
-        let _awaiting = services.awaited.add(relays.iter().map(Relay::run_id));
         self.state.slot.yield_to_sub_agents();
         services.bus.wake_worker();
         let mut poll_after = FIRST_POLL;

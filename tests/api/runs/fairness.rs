@@ -10,7 +10,8 @@ use twostep::domain::api_key::Scope;
 use twostep::domain::ids::TenantId;
 
 use crate::support::{
-    EventStream, Setup, TestApp, calls, client_with, hangs_first, keys_needed, problem, says,
+    EventStream, Setup, TestApp, calls, calls_as, client_with, hangs_first, keys_needed, problem,
+    says,
 };
 
 fn limited(slots: usize, max_queued: u32) -> Setup {
@@ -32,7 +33,12 @@ impl<'a> Tenant<'a> {
     }
 
     async fn session(&self) -> String {
-        let response = self.client.post(self.app.url("/v1/sessions")).send().await.unwrap();
+        self.session_with(json!({})).await
+    }
+
+    async fn session_with(&self, settings: Value) -> String {
+        let url = self.app.url("/v1/sessions");
+        let response = self.client.post(url).json(&settings).send().await.unwrap();
         let session: Value = response.json().await.unwrap();
         format!("/v1/sessions/{}", session["id"].as_str().unwrap())
     }
@@ -84,6 +90,12 @@ async fn starts(app: &TestApp) -> Vec<TenantId> {
     ids.into_iter().map(TenantId::from).collect()
 }
 
+/// Counts the runs of other tenants that started while the run of the quiet tenant was queued.
+const OVERTAKING: &str = "SELECT count(*) FROM runs o, runs mine
+    WHERE mine.tenant_id = (SELECT id FROM tenants WHERE name = 'quiet')
+      AND o.tenant_id <> mine.tenant_id
+      AND o.started_at > mine.created_at AND o.started_at < mine.started_at";
+
 async fn count(app: &TestApp, query: &'static str) -> i64 {
     sqlx::query_scalar(query).fetch_one(&app.database.pool(1)).await.unwrap()
 }
@@ -134,13 +146,39 @@ async fn a_run_of_a_quiet_tenant_starts_before_four_hundred_runs_of_another() {
     assert!(count(&app, queued).await >= 300, "the queue must be long when the quiet tenant comes");
     let run = quiet.accepted(&session, "Hello").await;
     assert_eq!(quiet.settled(&session, &run).await["status"], "completed");
-    let overtaken = "SELECT count(*) FROM runs o, runs mine
-                     WHERE mine.tenant_id = (SELECT id FROM tenants WHERE name = 'quiet')
-                       AND o.tenant_id <> mine.tenant_id
-                       AND o.started_at > mine.created_at AND o.started_at < mine.started_at";
-    let starts_before = count(&app, overtaken).await;
+    let starts_before = count(&app, OVERTAKING).await;
     assert!(starts_before <= 2, "{starts_before} runs of the other tenant started before");
     loud.cancel_all(&sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_a_quiet_tenant_starts_before_the_queued_sub_agents_of_another() {
+    let ids: Vec<String> = (1..=8).map(|n| format!("toolu_{n}")).collect();
+    let task = |id: &String| json!({ "description": "Count", "prompt": format!("count {id}") });
+    let tasks: Vec<_> = ids.iter().map(|id| (id.as_str(), "Task", task(id))).collect();
+    let mut reply = says("Three.");
+    reply["delay_ms"] = 500.into();
+    let script = json!({ "conversations": [
+        { "when": "all birds", "replies": [calls_as(&tasks), says("Done.")] },
+        { "when": "count", "replies": [reply] },
+        { "replies": [says("At once.")] },
+    ]});
+    let app = TestApp::start_with(script, limited(1, 100)).await;
+    let (loud, quiet) = (Tenant::new(&app, "loud").await, Tenant::new(&app, "quiet").await);
+    let session = quiet.session().await;
+    let parents = loud.session_with(json!({ "tools": ["Task"] })).await;
+    let parent = loud.accepted(&parents, "all birds").await;
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while count(&app, "SELECT count(*) FROM runs WHERE status = 'queued'").await < 5 {
+        assert!(Instant::now() < deadline, "the sub-agents are not queued");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let run = quiet.accepted(&session, "Hello").await;
+    assert_eq!(run["status"], "queued");
+    assert_eq!(quiet.settled(&session, &run).await["output_text"], "At once.");
+    let starts_before = count(&app, OVERTAKING).await;
+    assert!(starts_before <= 1, "{starts_before} sub-agents of the other tenant started before");
+    assert_eq!(loud.settled(&parents, &parent).await["output_text"], "Done.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
