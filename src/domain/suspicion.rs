@@ -1,8 +1,9 @@
 //! Suspicion that a run kills its workers.
 //!
 //! A worker that dies leaves no cause behind: all runs that it held may have killed it, or none of
-//! them. So the deaths during a run, without progress in between, only make it a suspect. Few suspects
-//! are executed at once, and a suspect whose worker dies again is executed without other suspects. Only
+//! them. So the deaths during a run, without progress in between, only make it a suspect. Few
+//! suspects are executed at once, and a suspect whose worker dies again is executed without other
+//! suspects until it has made progress or the worker has survived it for [`ISOLATION_PERIOD`]. Only
 //! a run on which workers keep dying then fails as a crash loop.
 
 use std::ops::RangeInclusive;
@@ -10,13 +11,17 @@ use std::time::Duration;
 
 /// Deaths of workers after which a run is a suspect.
 pub const SUSPECTED_AFTER: i32 = 3;
-/// Deaths of workers after which a run is executed without other suspects.
+/// Deaths of workers after which a run is executed without other suspects at first.
 pub const ISOLATED_AFTER: i32 = 4;
-/// Deaths of workers after which a run fails. During the last three of them it was isolated.
+/// Deaths of workers after which a run fails. For the last three of them it was isolated.
 pub const CRASH_LOOP_AFTER: i32 = ISOLATED_AFTER + 3;
 /// Deaths of workers after which a run fails without being read: the workers that read it in order to
 /// settle it have died as well.
 pub const GIVEN_UP_AFTER: i32 = CRASH_LOOP_AFTER + 2;
+/// Time of its execution after which a suspect no longer delays other suspects, although it has
+/// made no progress: the worker has survived the run for so long, and a run that only hangs, or
+/// whose model is slow, must not block the suspects of other tenants.
+pub const ISOLATION_PERIOD: Duration = Duration::from_secs(10);
 /// Pause before the first claim of a suspect. It doubles with every further death.
 pub const FIRST_BACKOFF: Duration = Duration::from_secs(2);
 
@@ -27,7 +32,7 @@ pub enum Suspicion {
     None,
     /// The run is executed together with few other suspects.
     Suspected,
-    /// The run is executed without other suspects.
+    /// The run is executed without other suspects, at most for the isolation period.
     Isolated,
 }
 

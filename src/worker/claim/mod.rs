@@ -2,7 +2,7 @@
 
 mod active_runs;
 mod give_up;
-mod isolation;
+pub(in crate::worker) mod isolation;
 mod leases;
 pub(in crate::worker) mod lost_leases;
 pub(in crate::worker) mod node;

@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::worker::claim::isolation::IsolationPermit;
+
 /// The longest wait during which a run keeps its slot.
 pub(in crate::worker) const SLOT_KEPT_FOR: Duration = Duration::from_secs(5);
 
@@ -35,7 +37,7 @@ pub(in crate::worker) struct Slot {
     waits: Option<OwnedSemaphorePermit>,
     held_since: Instant,
     /// The permit of a run that is suspected to kill its workers.
-    isolation: Option<OwnedSemaphorePermit>,
+    isolation: Option<Arc<IsolationPermit>>,
     /// The slot was released for the runs that this one waits for.
     is_yielded: bool,
 }
@@ -61,8 +63,10 @@ impl Slot {
         }
     }
 
-    /// Isolates the run from other suspects until it has made progress.
-    pub(in crate::worker) fn isolate(&mut self, isolation: OwnedSemaphorePermit) {
+    /// Isolates the run, which starts now, from other suspects until it has made progress or has
+    /// been executed for the isolation period.
+    pub(in crate::worker) fn isolate(&mut self, isolation: Arc<IsolationPermit>) {
+        isolation.start();
         self.isolation = Some(isolation);
     }
 
