@@ -24,42 +24,55 @@ pub async fn expire(conn: &mut PgConnection, dead: &[WorkerId]) -> Result<u64, S
     Ok(done.rows_affected())
 }
 
-/// A renewed lease.
+/// A lease of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Renewed {
+pub struct HeldLease {
     /// The run.
     pub run_id: RunId,
+    /// False if another transaction has locked the run, such as a step: the lease is as before.
+    pub is_renewed: bool,
     /// True if the client has requested cancellation.
     pub is_cancelled: bool,
 }
 
-/// Renews the leases of the runs in `held` that still belong to the worker. A run that belongs to
-/// the worker in the database only, and that it does not drive, is not renewed: it expires and is
-/// taken over.
+/// Renews the leases of the runs in `held` that still belong to the worker, and returns these. A run
+/// that belongs to the worker in the database only, and that it does not drive, is not renewed: it
+/// expires and is taken over.
+///
+/// A run that is locked is left out. So one of them delays no other, and a renewal waits for no
+/// transaction that waits for it.
 pub async fn renew(
     conn: &mut PgConnection,
     worker: WorkerId,
     held: &[RunId],
-) -> Result<Vec<Renewed>, StoreError> {
+) -> Result<Vec<HeldLease>, StoreError> {
     let held: Vec<Uuid> = held.iter().map(|run_id| run_id.as_uuid()).collect();
     let rows = sqlx::query!(
-        r#"UPDATE runs SET lease_until = now() + make_interval(secs => $3)
-           WHERE id IN (
-               -- The same lock order as a deletion of several sessions.
+        r#"WITH free AS (
                SELECT id FROM runs
                WHERE lease_owner = $1 AND status = 'running' AND id = ANY($2)
-               ORDER BY id FOR NO KEY UPDATE)
-           RETURNING id, cancel_requested_at IS NOT NULL AS "is_cancelled!""#,
+               FOR NO KEY UPDATE SKIP LOCKED
+           ), renewed AS (
+               UPDATE runs r SET lease_until = now() + make_interval(secs => $3)
+               FROM free WHERE r.id = free.id
+               RETURNING r.id
+           )
+           SELECT r.id, renewed.id IS NOT NULL AS "is_renewed!",
+                  r.cancel_requested_at IS NOT NULL AS "is_cancelled!"
+           FROM runs r LEFT JOIN renewed ON renewed.id = r.id
+           WHERE r.lease_owner = $1 AND r.status = 'running' AND r.id = ANY($2)"#,
         worker.as_uuid(),
         &held,
         LEASE.as_secs_f64(),
     )
     .fetch_all(conn)
     .await?;
-    let renewed = rows
-        .into_iter()
-        .map(|row| Renewed { run_id: row.id.into(), is_cancelled: row.is_cancelled });
-    Ok(renewed.collect())
+    let leases = rows.into_iter().map(|row| HeldLease {
+        run_id: row.id.into(),
+        is_renewed: row.is_renewed,
+        is_cancelled: row.is_cancelled,
+    });
+    Ok(leases.collect())
 }
 
 /// Releases the lease of a run, so that another worker claims it at once. A run that failed here may

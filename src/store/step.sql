@@ -1,35 +1,57 @@
--- One step of a run: written as a whole or not at all, and not at all by a worker that lost its
--- claim. The session is locked before the run, as everywhere: an accept that waits for a run on a
--- unique key holds the lock on its session.
+-- Steps of several runs, each written as a whole or not at all, and not at all by a worker that lost
+-- its claim. The session is locked before the run, as everywhere: an accept that waits for a run on
+-- a unique key holds the lock on its session. A session that another transaction has locked is left
+-- out, so that the other steps do not wait for it.
 --
 -- `p` gives each parameter its name; the build compares these names with the caller's. It is not
--- materialized, so it costs nothing.
+-- materialized, so it costs nothing. A parameter has one element for each step, or for each row of
+-- a step. `n` is the position of a step, from 1.
 WITH p AS NOT MATERIALIZED (
-    SELECT $1::uuid AS session_id, $2::uuid AS run_id, $3::integer AS attempt, $4::uuid AS worker,
-           $5::integer AS steps, $6::boolean AS is_progress, $7::integer AS dequeued,
-           $8::text AS status, $9::text AS outcome, $10::text AS stop_reason,
-           $11::integer AS model_requests, $12::bigint AS input_tokens,
-           $13::bigint AS cache_creation_input_tokens, $14::bigint AS cache_read_input_tokens,
-           $15::bigint AS output_tokens, $16::bigint AS cache_creation_1h_input_tokens,
-           $17::bigint AS thinking_tokens, $18::bigint AS web_search_requests,
-           $19::bigint AS web_fetch_requests, $20::bigint AS cost, $21::text AS request,
-           $22::text[] AS event_ids, $23::text[] AS event_types, $24::text[] AS event_bodies,
-           $25::text[] AS message_roles, $26::text[] AS message_ids,
-           $27::text[] AS message_contents, $28::text[] AS message_models,
-           $29::text[] AS message_stop_reasons, $30::text[] AS message_usages,
-           $31::text[] AS planned_ids, $32::text[] AS planned_names,
-           $33::integer AS recorded_message_seq, $34::text[] AS call_ids,
-           $35::text[] AS call_states, $36::text[] AS call_results,
-           $37::integer[] AS call_executions, $38::bytea[] AS call_hashes_before,
-           $39::bytea[] AS call_hashes_after, $40::text[] AS call_change_paths,
-           $41::text[] AS call_change_results, $42::text[] AS call_error_types,
-           $43::text[] AS call_awaits, $44::float8[] AS call_answer_ins,
-           $45::bytea[] AS call_input_hashes, $46::text[] AS call_sandboxes,
-           $47::text[] AS call_wait_reasons, $48::text[] AS call_diffs,
-           $49::text[] AS call_sources, $50::uuid[] AS call_sub_agent_runs,
-           $51::text[] AS message_stop_sequences
+    SELECT $1::uuid[] AS session_ids, $2::uuid[] AS run_ids, $3::integer[] AS attempts,
+           $4::uuid[] AS workers, $5::integer[] AS steps, $6::boolean[] AS is_progress,
+           $7::integer[] AS dequeued, $8::text[] AS statuses, $9::text[] AS outcomes,
+           $10::text[] AS stop_reasons, $11::integer[] AS model_requests,
+           $12::bigint[] AS input_tokens, $13::bigint[] AS cache_creation_input_tokens,
+           $14::bigint[] AS cache_read_input_tokens, $15::bigint[] AS output_tokens,
+           $16::bigint[] AS cache_creation_1h_input_tokens, $17::bigint[] AS thinking_tokens,
+           $18::bigint[] AS web_search_requests, $19::bigint[] AS web_fetch_requests,
+           $20::bigint[] AS cost, $21::text[] AS requests, $22::integer[] AS recorded_message_seqs,
+           $23::integer[] AS event_counts, $24::integer[] AS message_counts,
+           $25::bigint[] AS message_steps, $26::integer[] AS message_positions,
+           $27::text[] AS message_roles, $28::text[] AS message_ids,
+           $29::text[] AS message_contents, $30::text[] AS message_models,
+           $31::text[] AS message_stop_reasons, $32::text[] AS message_usages,
+           $33::text[] AS message_stop_sequences, $34::bigint[] AS planned_steps,
+           $35::integer[] AS planned_positions, $36::text[] AS planned_ids,
+           $37::text[] AS planned_names, $38::bigint[] AS call_steps, $39::text[] AS call_ids,
+           $40::text[] AS call_states, $41::text[] AS call_results,
+           $42::integer[] AS call_executions, $43::bytea[] AS call_hashes_before,
+           $44::bytea[] AS call_hashes_after, $45::text[] AS call_change_paths,
+           $46::text[] AS call_change_results, $47::text[] AS call_error_types,
+           $48::text[] AS call_awaits, $49::float8[] AS call_answer_ins,
+           $50::bytea[] AS call_input_hashes, $51::text[] AS call_sandboxes,
+           $52::text[] AS call_wait_reasons, $53::text[] AS call_diffs, $54::text[] AS call_sources,
+           $55::uuid[] AS call_sub_agent_runs, $56::bigint[] AS event_steps,
+           $57::integer[] AS event_positions, $58::text[] AS event_ids, $59::text[] AS event_types,
+           $60::text[] AS event_bodies
+), step AS (
+    SELECT t.* FROM p,
+         unnest(p.session_ids, p.run_ids, p.attempts, p.workers, p.steps, p.is_progress, p.dequeued,
+                p.statuses, p.outcomes, p.stop_reasons, p.model_requests, p.input_tokens,
+                p.cache_creation_input_tokens, p.cache_read_input_tokens, p.output_tokens,
+                p.cache_creation_1h_input_tokens, p.thinking_tokens, p.web_search_requests,
+                p.web_fetch_requests, p.cost, p.requests, p.recorded_message_seqs, p.event_counts,
+                p.message_counts)
+             WITH ORDINALITY AS t (session_id, run_id, attempt, worker, steps, is_progress,
+                                  dequeued, status, outcome, stop_reason, model_requests,
+                                  input_tokens,
+                                  cache_creation_input_tokens, cache_read_input_tokens,
+                                  output_tokens, cache_creation_1h_input_tokens, thinking_tokens,
+                                  web_search_requests, web_fetch_requests, cost, request,
+                                  recorded_message_seq, event_counts, message_counts, n)
 ), locked AS (
-    SELECT s.id FROM sessions s, p WHERE s.id = p.session_id FOR NO KEY UPDATE OF s
+    SELECT s.id FROM sessions s, p WHERE s.id = ANY (p.session_ids)
+    FOR NO KEY UPDATE OF s SKIP LOCKED
 ), fence AS (
     UPDATE runs r SET
         steps = r.steps + 1,
@@ -54,20 +76,20 @@ WITH p AS NOT MATERIALIZED (
         web_fetch_requests = r.web_fetch_requests + p.web_fetch_requests,
         cost = coalesce(r.cost + p.cost, p.cost, r.cost),
         last_request = r.last_request + CASE WHEN p.request IS NULL THEN 0 ELSE 1 END
-    FROM locked, p
-    WHERE r.id = p.run_id AND r.session_id = locked.id
+    FROM step p JOIN locked ON locked.id = p.session_id
+    WHERE r.id = p.run_id AND r.session_id = p.session_id
       AND r.attempt = p.attempt AND r.lease_owner = p.worker AND r.status = 'running'
       -- A step that is repeated after a lost reply is written once.
       AND r.steps = p.steps
-    RETURNING r.id, r.session_id, r.tenant_id, r.attempt, r.last_request
+    RETURNING p.*, r.tenant_id, r.last_request
 ), session AS (
     UPDATE sessions s SET
-        last_seq = s.last_seq + cardinality(p.event_ids),
-        last_message_seq = s.last_message_seq + cardinality(p.message_roles),
+        last_seq = s.last_seq + p.event_counts,
+        last_message_seq = s.last_message_seq + p.message_counts,
         queued = s.queued - p.dequeued,
         -- A settled run is no longer the active one; a waiting run still is.
         active_run_id = CASE WHEN p.status <> 'requires_action' THEN NULL
-                             WHEN p.dequeued > 0 THEN fence.id
+                             WHEN p.dequeued > 0 THEN p.run_id
                              ELSE s.active_run_id END,
         stop_reason = coalesce(p.stop_reason::json, s.stop_reason),
         input_tokens = s.input_tokens + p.input_tokens,
@@ -82,27 +104,31 @@ WITH p AS NOT MATERIALIZED (
         web_fetch_requests = s.web_fetch_requests + p.web_fetch_requests,
         cost = coalesce(s.cost + p.cost, p.cost, s.cost),
         -- Clients see a session change only through its events.
-        updated_at = CASE WHEN cardinality(p.event_ids) > 0 THEN now() ELSE s.updated_at END
-    FROM fence, p
-    WHERE s.id = fence.session_id
-    RETURNING s.last_seq - cardinality(p.event_ids) AS last_seq,
-              s.last_message_seq - cardinality(p.message_roles) AS last_message_seq, s.queued,
+        updated_at = CASE WHEN p.event_counts > 0 THEN now() ELSE s.updated_at END
+    FROM fence p
+    WHERE s.id = p.session_id
+    RETURNING p.*, s.last_seq - p.event_counts AS last_seq,
+              s.last_message_seq - p.message_counts AS last_message_seq, s.queued,
               s.permission_mode
 ), message AS (
     INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id, content,
                           model, stop_reason, usage, stop_sequence)
-    SELECT f.session_id, s.last_message_seq + m.ord, f.tenant_id, f.id, f.attempt, m.role,
+    SELECT s.session_id, s.last_message_seq + m.position, s.tenant_id, s.run_id, s.attempt, m.role,
            m.message_id, m.content::json, m.model, m.stop_reason, m.usage::json, m.stop_sequence
-    FROM fence f, session s, p,
-         unnest(p.message_roles, p.message_ids, p.message_contents, p.message_models,
-                p.message_stop_reasons, p.message_usages, p.message_stop_sequences)
-             WITH ORDINALITY AS m (role, message_id, content, model, stop_reason, usage,
-                                   stop_sequence, ord)
+    FROM session s, p,
+         unnest(p.message_steps, p.message_positions, p.message_roles, p.message_ids,
+                p.message_contents, p.message_models, p.message_stop_reasons, p.message_usages,
+                p.message_stop_sequences)
+             AS m (n, position, role, message_id, content, model, stop_reason, usage, stop_sequence)
+    WHERE m.n = s.n
 ), planned AS (
     INSERT INTO tool_calls (session_id, message_seq, tool_use_id, tenant_id, run_id, position, name)
-    SELECT f.session_id, s.last_message_seq + 1, c.tool_use_id, f.tenant_id, f.id, c.ord, c.name
-    FROM fence f, session s, p,
-         unnest(p.planned_ids, p.planned_names) WITH ORDINALITY AS c (tool_use_id, name, ord)
+    SELECT s.session_id, s.last_message_seq + 1, c.tool_use_id, s.tenant_id, s.run_id,
+           c.position, c.name
+    FROM session s, p,
+         unnest(p.planned_steps, p.planned_positions, p.planned_ids, p.planned_names)
+             AS c (n, position, tool_use_id, name)
+    WHERE c.n = s.n
 ), recorded AS (
     UPDATE tool_calls c SET
         state = r.state,
@@ -124,24 +150,25 @@ WITH p AS NOT MATERIALIZED (
         child_run_id = coalesce(r.sub_agent_run, c.child_run_id),
         finished_at = CASE WHEN r.result IS NULL THEN NULL ELSE now() END
     FROM fence f, p,
-         unnest(p.call_ids, p.call_states, p.call_results, p.call_executions, p.call_hashes_before,
-                p.call_hashes_after, p.call_change_paths, p.call_change_results,
-                p.call_error_types, p.call_awaits, p.call_answer_ins, p.call_input_hashes,
-                p.call_sandboxes, p.call_wait_reasons, p.call_diffs, p.call_sources,
-                p.call_sub_agent_runs)
-             AS r (tool_use_id, state, result, executions, hash_before,
+         unnest(p.call_steps, p.call_ids, p.call_states, p.call_results, p.call_executions,
+                p.call_hashes_before, p.call_hashes_after, p.call_change_paths,
+                p.call_change_results, p.call_error_types, p.call_awaits, p.call_answer_ins,
+                p.call_input_hashes, p.call_sandboxes, p.call_wait_reasons, p.call_diffs,
+                p.call_sources, p.call_sub_agent_runs)
+             AS r (n, tool_use_id, state, result, executions, hash_before,
                    hash_after, change_path, change_result,
                    error_type, awaits, answer_in, input_hash,
                    sandbox, wait_reason, diff, sources,
                    sub_agent_run)
-    WHERE c.session_id = f.session_id AND c.message_seq = p.recorded_message_seq
+    WHERE r.n = f.n AND c.session_id = f.session_id AND c.message_seq = f.recorded_message_seq
       AND c.tool_use_id = r.tool_use_id
 ), event AS (
     INSERT INTO events (session_id, seq, tenant_id, run_id, event_id, type, body)
-    SELECT f.session_id, s.last_seq + e.ord, f.tenant_id, f.id, e.id, e.type, e.body::json
-    FROM fence f, session s, p,
-         unnest(p.event_ids, p.event_types, p.event_bodies)
-             WITH ORDINALITY AS e (id, type, body, ord)
+    SELECT s.session_id, s.last_seq + e.position, s.tenant_id, s.run_id, e.id, e.type, e.body::json
+    FROM session s, p,
+         unnest(p.event_steps, p.event_positions, p.event_ids, p.event_types, p.event_bodies)
+             AS e (n, position, id, type, body)
+    WHERE e.n = s.n
 ), request AS (
     INSERT INTO requests (session_id, run_id, n, tenant_id, attempt, model, message_seq, form,
                           body_hash, body_length, prefix, attempts, stop_reason, error,
@@ -149,12 +176,12 @@ WITH p AS NOT MATERIALIZED (
                           output_tokens, cache_creation_1h_input_tokens, thinking_tokens,
                           web_search_requests, web_fetch_requests, cost, duration_ms,
                           usage_estimated)
-    SELECT f.session_id, f.id, f.last_request, f.tenant_id, f.attempt, r.model, r.message_seq,
+    SELECT p.session_id, p.run_id, p.last_request, p.tenant_id, p.attempt, r.model, r.message_seq,
            r.form, decode(r.body_hash, 'hex'), r.body_length, r.prefix, r.attempts, r.stop_reason,
            r.error, p.input_tokens, p.cache_creation_input_tokens, p.cache_read_input_tokens,
            p.output_tokens, p.cache_creation_1h_input_tokens, p.thinking_tokens,
            p.web_search_requests, p.web_fetch_requests, p.cost, r.duration_ms, r.usage_estimated
-    FROM fence f, p, json_to_record(p.request::json)
+    FROM fence p, json_to_record(p.request::json)
              AS r (model text, message_seq integer, form json, body_hash text, body_length bigint,
                    prefix json, attempts json, stop_reason text, error json, duration_ms bigint,
                    usage_estimated boolean)
@@ -163,25 +190,28 @@ WITH p AS NOT MATERIALIZED (
     -- The reservation becomes spending. The budget may be younger than the request, which then has
     -- no reservation.
     INSERT INTO reservations AS r (run_id, tenant_id, tokens, cost, spent_at)
-    SELECT f.id, f.tenant_id,
+    SELECT p.run_id, p.tenant_id,
            p.input_tokens + p.cache_creation_input_tokens + p.cache_read_input_tokens
                + p.output_tokens,
            coalesce(p.cost, 0), now()
-    FROM fence f, p
+    FROM fence p
     WHERE (p.model_requests > 0 OR p.input_tokens + p.cache_creation_input_tokens
                                    + p.cache_read_input_tokens + p.output_tokens > 0)
-      AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = f.tenant_id)
+      AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = p.tenant_id)
     ON CONFLICT (run_id) DO UPDATE SET
         tokens = excluded.tokens + CASE WHEN r.spent_at IS NULL THEN 0 ELSE r.tokens END,
         cost = excluded.cost + CASE WHEN r.spent_at IS NULL THEN 0 ELSE r.cost END,
         spent_at = excluded.spent_at
 ), freed AS (
     -- A run that settles or waits has no request under way.
-    DELETE FROM reservations r USING fence f, p
+    DELETE FROM reservations r USING fence p
     WHERE p.model_requests = 0 AND p.input_tokens + p.cache_creation_input_tokens
                                    + p.cache_read_input_tokens + p.output_tokens = 0
-      AND p.status IS NOT NULL AND r.run_id = f.id AND r.spent_at IS NULL
+      AND p.status IS NOT NULL AND r.run_id = p.run_id AND r.spent_at IS NULL
 )
-SELECT last_seq, queued, permission_mode, now() AS "now!: Timestamp",
-       EXISTS (SELECT FROM budgets b, fence f WHERE b.tenant_id = f.tenant_id) AS "is_budgeted!"
-FROM session
+SELECT locked.id IS NOT NULL AS "is_locked!", s.n IS NOT NULL AS "is_written!",
+       s.last_seq AS "last_seq?", s.queued AS "queued?", s.permission_mode AS "permission_mode?",
+       now() AS "now!: Timestamp",
+       EXISTS (SELECT FROM budgets b WHERE b.tenant_id = s.tenant_id) AS "is_budgeted!"
+FROM step LEFT JOIN locked ON locked.id = step.session_id LEFT JOIN session s ON s.n = step.n
+ORDER BY step.n

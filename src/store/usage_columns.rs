@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_step_writes_each_column() {
         let text = words(include_str!("step.sql"));
-        assert_each(&text, 1, |column| format!("::bigint AS {column}"));
+        assert_each(&text, 1, |column| format!("::bigint[] AS {column}"));
         for table in ["r", "s"] {
             assert_each(&text, 1, |column| match column {
                 "cost" => format!("cost = coalesce({table}.cost + p.cost, p.cost, {table}.cost)"),

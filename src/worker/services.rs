@@ -14,12 +14,14 @@ use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
 use crate::tools::policy::{Evaluator, OperatorPolicy};
 use crate::worker::claim::lost_leases::LostLeases;
+use crate::worker::group_commit::GroupCommit;
 use crate::worker::transcript::TranscriptCache;
 
 /// The parts of the process that all runs share.
 #[derive(Debug)]
 pub(in crate::worker) struct Services {
     pub(in crate::worker) pool: Connections,
+    pub(in crate::worker) group_commit: GroupCommit,
     pub(in crate::worker) bus: Arc<Bus>,
     pub(in crate::worker) model: Model,
     pub(in crate::worker) tools: Arc<Registry>,

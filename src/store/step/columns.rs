@@ -1,124 +1,234 @@
-//! A step as the arrays that its statement reads: one for each column, with an element for each row.
-
-use std::borrow::Cow;
+//! Steps as the arrays that their statement reads: one for each column. The arrays of the steps have
+//! an element for each step, those of rows an element for each row, and the position of its step.
 
 use uuid::Uuid;
 
-use super::{CallRecord, NewMessage};
+use super::encoded::{EncodedCall, EncodedMessage, EncodedStep};
 use crate::domain::ids::RunId;
-use crate::domain::message::Role;
-use crate::domain::stop_reason::ModelStop;
-use crate::domain::storable::{storable_json_of, storable_text};
-use crate::domain::tool::ToolCall;
-use crate::domain::tool_error::ToolErrorType;
-use crate::store::{StoreError, unreadable};
+
+/// The steps themselves.
+#[derive(Default)]
+pub(super) struct StepColumns<'a> {
+    pub(super) session_ids: Vec<Uuid>,
+    pub(super) run_ids: Vec<Uuid>,
+    pub(super) attempts: Vec<i32>,
+    pub(super) workers: Vec<Uuid>,
+    pub(super) steps: Vec<i32>,
+    pub(super) is_progress: Vec<bool>,
+    pub(super) dequeued: Vec<i32>,
+    pub(super) statuses: Vec<Option<&'static str>>,
+    pub(super) outcomes: Vec<Option<&'a str>>,
+    pub(super) stop_reasons: Vec<Option<&'a str>>,
+    pub(super) requests: Vec<Option<&'a str>>,
+    pub(super) recorded_message_seqs: Vec<i32>,
+    pub(super) event_counts: Vec<i32>,
+    pub(super) message_counts: Vec<i32>,
+}
+
+impl<'a> StepColumns<'a> {
+    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
+        let mut columns = Self::default();
+        for step in steps {
+            columns.session_ids.push(step.session_id.as_uuid());
+            columns.run_ids.push(step.fence.run_id.as_uuid());
+            columns.attempts.push(step.fence.attempt);
+            columns.workers.push(step.fence.worker.as_uuid());
+            columns.steps.push(step.steps);
+            columns.is_progress.push(step.is_progress);
+            columns.dequeued.push(i32::from(step.dequeues));
+            columns.statuses.push(step.settlement.status);
+            columns.outcomes.push(step.settlement.outcome.as_deref());
+            columns.stop_reasons.push(step.settlement.stop_reason.as_deref());
+            columns.requests.push(step.request.as_deref());
+            columns.recorded_message_seqs.push(step.recorded_message_seq);
+            columns.event_counts.push(count(step.events.len()));
+            columns.message_counts.push(count(step.messages.len()));
+        }
+        columns
+    }
+}
+
+/// What the model requests of the steps used.
+#[derive(Default)]
+pub(super) struct UsageColumns {
+    pub(super) model_requests: Vec<i32>,
+    pub(super) input_tokens: Vec<i64>,
+    pub(super) cache_creation_input_tokens: Vec<i64>,
+    pub(super) cache_read_input_tokens: Vec<i64>,
+    pub(super) output_tokens: Vec<i64>,
+    pub(super) cache_creation_1h_input_tokens: Vec<i64>,
+    pub(super) thinking_tokens: Vec<i64>,
+    pub(super) web_search_requests: Vec<i64>,
+    pub(super) web_fetch_requests: Vec<i64>,
+    pub(super) cost: Vec<Option<i64>>,
+}
+
+impl UsageColumns {
+    pub(super) fn of(steps: &[&EncodedStep]) -> Self {
+        let mut columns = Self::default();
+        for step in steps {
+            let usage = &step.usage;
+            columns.model_requests.push(i32::from(step.is_answered));
+            columns.input_tokens.push(usage.input_tokens);
+            columns.cache_creation_input_tokens.push(usage.cache_creation_input_tokens);
+            columns.cache_read_input_tokens.push(usage.cache_read_input_tokens);
+            columns.output_tokens.push(usage.output_tokens);
+            columns.cache_creation_1h_input_tokens.push(usage.cache_creation_1h_input_tokens);
+            columns.thinking_tokens.push(usage.thinking_tokens);
+            columns.web_search_requests.push(usage.web_search_requests);
+            columns.web_fetch_requests.push(usage.web_fetch_requests);
+            columns.cost.push(step.cost);
+        }
+        columns
+    }
+}
 
 /// Appended messages.
 #[derive(Default)]
 pub(super) struct MessageColumns<'a> {
+    pub(super) steps: Vec<i64>,
+    pub(super) positions: Vec<i32>,
     pub(super) roles: Vec<&'static str>,
-    pub(super) ids: Vec<Cow<'a, str>>,
+    pub(super) ids: Vec<&'a str>,
     pub(super) contents: Vec<&'a str>,
-    pub(super) models: Vec<Option<Cow<'a, str>>>,
-    pub(super) stop_reasons: Vec<Option<Cow<'a, str>>>,
-    pub(super) usages: Vec<Option<String>>,
+    pub(super) models: Vec<Option<&'a str>>,
+    pub(super) stop_reasons: Vec<Option<&'a str>>,
+    pub(super) usages: Vec<Option<&'a str>>,
     pub(super) stop_sequences: Vec<Option<&'a str>>,
 }
 
 impl<'a> MessageColumns<'a> {
-    pub(super) fn of(messages: &'a [NewMessage]) -> Result<Self, StoreError> {
+    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
         let mut columns = Self::default();
-        for NewMessage { message_id, model, message } in messages {
-            let usage = match message.role {
-                Role::User => None,
-                Role::Assistant => Some(
-                    serde_json::to_string(&message.usage)
-                        .map_err(unreadable("messages", "usage"))?,
-                ),
-            };
-            columns.roles.push(message.role.as_str());
-            columns.ids.push(storable_text(message_id));
-            // The bytes that later requests repeat. No statement reads a member of them.
-            columns.contents.push(message.content.as_str());
-            columns.models.push(optional(model.as_deref()));
-            columns
-                .stop_reasons
-                .push(optional(message.stop_reason.as_ref().map(ModelStop::as_str)));
-            columns.usages.push(usage);
-            let sequence = message.stop_reason.as_ref().and_then(ModelStop::sequence);
-            columns.stop_sequences.push(sequence);
+        for (n, position, message) in rows(steps, |step| &step.messages) {
+            columns.push(n, position, message);
         }
-        Ok(columns)
+        columns
+    }
+
+    fn push(&mut self, n: i64, position: i32, message: &'a EncodedMessage) {
+        self.steps.push(n);
+        self.positions.push(position);
+        self.roles.push(message.role);
+        self.ids.push(&message.id);
+        self.contents.push(&message.content);
+        self.models.push(message.model.as_deref());
+        self.stop_reasons.push(message.stop_reason.as_deref());
+        self.usages.push(message.usage.as_deref());
+        self.stop_sequences.push(message.stop_sequence.as_deref());
     }
 }
 
 /// Planned calls.
+#[derive(Default)]
 pub(super) struct PlannedColumns<'a> {
-    pub(super) ids: Vec<Cow<'a, str>>,
-    pub(super) names: Vec<Cow<'a, str>>,
+    pub(super) steps: Vec<i64>,
+    pub(super) positions: Vec<i32>,
+    pub(super) ids: Vec<&'a str>,
+    pub(super) names: Vec<&'a str>,
 }
 
 impl<'a> PlannedColumns<'a> {
-    pub(super) fn of(planned: &'a [ToolCall]) -> Self {
-        let column =
-            |call: &'a ToolCall| (storable_text(&call.tool_use_id), storable_text(&call.name));
-        let (ids, names) = planned.iter().map(column).unzip();
-        Self { ids, names }
+    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
+        let mut columns = Self::default();
+        for (n, position, (id, name)) in rows(steps, |step| &step.planned) {
+            columns.steps.push(n);
+            columns.positions.push(position);
+            columns.ids.push(id);
+            columns.names.push(name);
+        }
+        columns
     }
 }
 
 /// Changed rows of the ledger.
 #[derive(Default)]
 pub(super) struct CallColumns<'a> {
-    pub(super) ids: Vec<Cow<'a, str>>,
+    pub(super) steps: Vec<i64>,
+    pub(super) ids: Vec<&'a str>,
     pub(super) states: Vec<&'static str>,
-    pub(super) results: Vec<Option<Cow<'a, str>>>,
+    pub(super) results: Vec<Option<&'a str>>,
     pub(super) executions: Vec<i32>,
     pub(super) hashes_before: Vec<Option<&'a [u8]>>,
     pub(super) hashes_after: Vec<Option<&'a [u8]>>,
-    pub(super) change_paths: Vec<Option<Cow<'a, str>>>,
-    pub(super) change_results: Vec<Option<Cow<'a, str>>>,
+    pub(super) change_paths: Vec<Option<&'a str>>,
+    pub(super) change_results: Vec<Option<&'a str>>,
     pub(super) error_types: Vec<Option<&'static str>>,
     pub(super) awaits: Vec<Option<&'static str>>,
     pub(super) answer_ins: Vec<Option<f64>>,
     pub(super) input_hashes: Vec<Option<&'a [u8]>>,
     pub(super) sandboxes: Vec<Option<&'static str>>,
-    pub(super) wait_reasons: Vec<Option<Cow<'a, str>>>,
-    pub(super) diffs: Vec<Option<Cow<'a, str>>>,
-    pub(super) sources: Vec<Option<String>>,
+    pub(super) wait_reasons: Vec<Option<&'a str>>,
+    pub(super) diffs: Vec<Option<&'a str>>,
+    pub(super) sources: Vec<Option<&'a str>>,
     pub(super) sub_agent_runs: Vec<Option<Uuid>>,
 }
 
 impl<'a> CallColumns<'a> {
-    pub(super) fn of(records: &'a [CallRecord]) -> Result<Self, StoreError> {
+    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
         let mut columns = Self::default();
-        for record in records {
-            columns.ids.push(storable_text(&record.tool_use_id));
-            columns.states.push(record.state.as_str());
-            columns.results.push(optional(record.result.as_deref()));
-            columns.executions.push(i32::from(record.is_execution));
-            let change = record.change.as_ref();
-            columns.hashes_before.push(change.and_then(|change| change.before.as_deref()));
-            columns.hashes_after.push(change.map(|change| change.after.as_slice()));
-            columns.change_paths.push(optional(change.map(|change| change.path.as_str())));
-            columns.change_results.push(optional(change.map(|change| change.result.as_str())));
-            columns.error_types.push(record.error_type.map(ToolErrorType::as_str));
-            let wait = record.wait.as_ref();
-            columns.awaits.push(wait.map(|wait| wait.awaits.as_str()));
-            columns.answer_ins.push(wait.map(|wait| wait.within.as_secs_f64()));
-            columns.wait_reasons.push(optional(wait.and_then(|wait| wait.reason.as_deref())));
-            columns.diffs.push(optional(wait.and_then(|wait| wait.diff.as_deref())));
-            columns.input_hashes.push(record.input_hash.as_deref());
-            columns.sandboxes.push(record.sandbox);
-            let sources = Some(&record.sources).filter(|sources| !sources.is_empty());
-            let sources = sources.map(storable_json_of).transpose();
-            columns.sources.push(sources.map_err(unreadable("tool_calls", "sources"))?);
-            columns.sub_agent_runs.push(record.sub_agent_run.map(RunId::as_uuid));
+        for (n, _, call) in rows(steps, |step| &step.calls) {
+            columns.push(n, call);
         }
-        Ok(columns)
+        columns
+    }
+
+    fn push(&mut self, n: i64, call: &'a EncodedCall) {
+        self.steps.push(n);
+        self.ids.push(&call.id);
+        self.states.push(call.state);
+        self.results.push(call.result.as_deref());
+        self.executions.push(i32::from(call.is_execution));
+        self.hashes_before.push(call.hash_before.as_deref());
+        self.hashes_after.push(call.hash_after.as_deref());
+        self.change_paths.push(call.change_path.as_deref());
+        self.change_results.push(call.change_result.as_deref());
+        self.error_types.push(call.error_type);
+        self.awaits.push(call.awaits);
+        self.answer_ins.push(call.answer_in);
+        self.input_hashes.push(call.input_hash.as_deref());
+        self.sandboxes.push(call.sandbox);
+        self.wait_reasons.push(call.wait_reason.as_deref());
+        self.diffs.push(call.diff.as_deref());
+        self.sources.push(call.sources.as_deref());
+        self.sub_agent_runs.push(call.sub_agent_run.map(RunId::as_uuid));
     }
 }
 
-fn optional(text: Option<&str>) -> Option<Cow<'_, str>> {
-    text.map(storable_text)
+/// Appended events.
+#[derive(Default)]
+pub(super) struct EventColumns<'a> {
+    pub(super) steps: Vec<i64>,
+    pub(super) positions: Vec<i32>,
+    pub(super) ids: Vec<&'a str>,
+    pub(super) kinds: Vec<&'static str>,
+    pub(super) bodies: Vec<&'a str>,
+}
+
+impl<'a> EventColumns<'a> {
+    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
+        let mut columns = Self::default();
+        for (n, position, event) in rows(steps, |step| &step.events) {
+            columns.steps.push(n);
+            columns.positions.push(position);
+            columns.ids.push(&event.id);
+            columns.kinds.push(event.kind);
+            columns.bodies.push(&event.body);
+        }
+        columns
+    }
+}
+
+/// The rows of steps: the position of the step, from 1, the position in the step, from 1, and the row.
+fn rows<'a, T: 'a>(
+    steps: &[&'a EncodedStep],
+    of: impl Fn(&'a EncodedStep) -> &'a [T],
+) -> impl Iterator<Item = (i64, i32, &'a T)> {
+    (1..).zip(steps).flat_map(move |(n, step)| {
+        (1..).zip(of(step)).map(move |(position, row)| (n, position, row))
+    })
+}
+
+fn count(length: usize) -> i32 {
+    i32::try_from(length).unwrap_or(i32::MAX)
 }

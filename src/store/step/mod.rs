@@ -2,11 +2,13 @@
 //!
 //! Messages, ledger rows, events and the state of the run change in a single statement. So no crash
 //! leaves an assistant message without its ledger rows, and a worker that lost its claim writes
-//! nothing. The statement is also a single round trip, which is most of the cost of a step.
+//! nothing. The statement is also a single round trip, and writes steps of many runs for little more
+//! than the cost of one.
 
 mod call_record;
 mod columns;
 mod commit_status;
+mod encoded;
 mod end_reasons;
 mod write;
 
@@ -28,7 +30,8 @@ use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 pub use call_record::{CallRecord, ChangeRecord, NewWait};
 pub use commit_status::{CommitStatus, commit_status};
-use write::write;
+pub use encoded::EncodedStep;
+pub use write::{Written, WrittenStep, write};
 
 /// A message to be appended to the history.
 #[derive(Debug)]
@@ -105,6 +108,20 @@ pub struct Committed {
     pub permission_mode: Option<PermissionMode>,
 }
 
+impl StepCommit<'_> {
+    /// Returns true if one statement writes the whole step.
+    pub fn is_one_statement(&self) -> bool {
+        self.state_changes.is_empty()
+            && self.waits.is_none()
+            && self.sub_agents.is_empty()
+            && !self.has_end_reasons()
+    }
+
+    fn has_end_reasons(&self) -> bool {
+        self.recorded.iter().any(|record| record.end_reason.is_some())
+    }
+}
+
 /// Commits the step that follows the first `steps` ones. Returns `None`, and writes nothing, if the
 /// worker has lost its claim.
 pub async fn commit(
@@ -114,19 +131,19 @@ pub async fn commit(
     steps: i32,
     step: &StepCommit<'_>,
 ) -> Result<Option<Committed>, StoreError> {
-    let has_end_reasons = step.recorded.iter().any(|record| record.end_reason.is_some());
-    if step.state_changes.is_empty()
-        && step.waits.is_none()
-        && step.sub_agents.is_empty()
-        && !has_end_reasons
-    {
-        return write(conn, session_id, fence, steps, step).await;
+    let encoded = EncodedStep::of(session_id, fence, steps, step)?;
+    if step.is_one_statement() {
+        match write_one(conn, &encoded).await? {
+            Written::Committed(written) => return Ok(Some(written.with_events(step.events))),
+            Written::Fenced => return Ok(None),
+            Written::Skipped => {}
+        }
     }
     let mut transaction = conn.begin().await?;
-    let committed = write(&mut transaction, session_id, fence, steps, step).await?;
-    if committed.is_some() {
+    let written = write_locked(&mut transaction, &encoded).await?;
+    if written.is_some() {
         session_state::store(&mut transaction, session_id, step.state_changes).await?;
-        if has_end_reasons {
+        if step.has_end_reasons() {
             end_reasons::store(&mut transaction, session_id, step).await?;
         }
         for sub_agent in step.sub_agents {
@@ -137,7 +154,32 @@ pub async fn commit(
         }
     }
     transaction.commit().await?;
-    Ok(committed)
+    Ok(written.map(|written| written.with_events(step.events)))
+}
+
+/// Writes a step of a session after other transactions have released it.
+async fn write_locked(
+    transaction: &mut PgConnection,
+    step: &EncodedStep,
+) -> Result<Option<WrittenStep>, StoreError> {
+    let mut written = write_one(transaction, step).await?;
+    if matches!(written, Written::Skipped) {
+        let session_id = step.session_id.as_uuid();
+        sqlx::query!("SELECT FROM sessions WHERE id = $1 FOR NO KEY UPDATE", session_id)
+            .fetch_optional(&mut *transaction)
+            .await?;
+        written = write_one(transaction, step).await?;
+    }
+    Ok(match written {
+        Written::Committed(written) => Some(written),
+        // A session that is still not found is deleted.
+        Written::Fenced | Written::Skipped => None,
+    })
+}
+
+async fn write_one(conn: &mut PgConnection, step: &EncodedStep) -> Result<Written, StoreError> {
+    let written = write(conn, &[step]).await?;
+    Ok(written.into_iter().next().unwrap_or(Written::Fenced))
 }
 
 /// Sets the time at which a waiting run continues: at once if its calls were answered meanwhile or

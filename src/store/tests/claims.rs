@@ -51,6 +51,28 @@ async fn a_stale_attempt_writes_nothing() {
 }
 
 #[tokio::test]
+async fn a_locked_run_keeps_its_lease_and_delays_no_renewal_of_another() {
+    let bed = bed().await;
+    let owner = WorkerId::new();
+    let (locked, other) = (bed.started_by(owner).await, bed.other().await.started_by(owner).await);
+    let mut step = bed.pool.begin().await.unwrap();
+    sqlx::query("SELECT FROM runs WHERE id = $1 FOR NO KEY UPDATE")
+        .bind(locked.fence.run_id.as_uuid())
+        .execute(&mut *step)
+        .await
+        .unwrap();
+    let held = [locked.fence.run_id, other.fence.run_id];
+    let lease = |run_id, is_renewed| HeldLease { run_id, is_renewed, is_cancelled: false };
+    let mut conn = bed.pool.acquire().await.unwrap();
+    let mut leases = renew(&mut conn, owner, &held).await.unwrap();
+    leases.sort_by_key(|lease| lease.is_renewed);
+    assert_eq!(leases, [lease(held[0], false), lease(held[1], true)]);
+    step.rollback().await.unwrap();
+    let leases = renew(&mut conn, owner, &held).await.unwrap();
+    assert!(leases.iter().all(|lease| lease.is_renewed), "{leases:?}");
+}
+
+#[tokio::test]
 async fn a_renewed_lease_is_kept_and_a_released_one_is_taken_over_at_once() {
     let bed = bed().await;
     bed.posted().await;
@@ -59,7 +81,7 @@ async fn a_renewed_lease_is_kept_and_a_released_one_is_taken_over_at_once() {
     let mut conn = bed.pool.acquire().await.unwrap();
     bed.expire().await;
     let run_id = run.fence.run_id;
-    let renewed = Renewed { run_id, is_cancelled: false };
+    let renewed = HeldLease { run_id, is_renewed: true, is_cancelled: false };
     assert_eq!(renew(&mut conn, owner, &[run_id]).await.unwrap(), [renewed]);
     assert!(
         claim_expired(&mut conn, WorkerId::new(), Suspicion::None, 10)
@@ -72,7 +94,7 @@ async fn a_renewed_lease_is_kept_and_a_released_one_is_taken_over_at_once() {
     assert_eq!(nothing, [], "a run that no worker drives expires");
     let (tenant, run_id) = (TenantId::DEFAULT, run.fence.run_id);
     runs::request_cancel(&mut conn, tenant, bed.session, run_id, RunEnd::Client).await.unwrap();
-    let renewed = Renewed { run_id, is_cancelled: true };
+    let renewed = HeldLease { run_id, is_renewed: true, is_cancelled: true };
     assert_eq!(renew(&mut conn, owner, &[run_id]).await.unwrap(), [renewed]);
     release(&mut conn, run.fence, false).await.unwrap();
     let taken = claim_expired(&mut conn, WorkerId::new(), Suspicion::None, 10).await.unwrap().runs;

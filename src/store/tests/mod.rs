@@ -6,9 +6,11 @@ mod errors;
 mod event_reads;
 mod run_queue;
 mod step_columns;
+mod step_groups;
 mod steps;
 mod unstorable_text;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -18,10 +20,11 @@ use super::accept::{Accepted, AcceptedRun, MAX_QUEUED, NewRun, accept, find_earl
 use super::claim::{claim_expired, claim_queued, claim_woken};
 use super::decisions::{NewDecision, decide, lock_calls};
 use super::events::EventRange;
-use super::leases::{Renewed, release, renew, take_back_takeovers};
+use super::leases::{HeldLease, release, renew, take_back_takeovers};
 use super::sessions::NewSession;
 use super::step::{
-    CallRecord, ChangeRecord, CommitStatus, NewMessage, NewWait, StepCommit, commit, commit_status,
+    CallRecord, ChangeRecord, CommitStatus, EncodedStep, NewMessage, NewWait, StepCommit, Written,
+    commit, commit_status, write,
 };
 use super::testing::{TestDatabase, database};
 use super::{StoreError, events, messages, runs, session_deletion, sessions, tool_calls};
@@ -44,12 +47,17 @@ use crate::domain::usage::Usage;
 struct Bed {
     pool: PgPool,
     session: SessionId,
-    _database: TestDatabase,
+    database: Arc<TestDatabase>,
 }
 
 async fn bed() -> Bed {
-    let database = database().await;
+    let database = Arc::new(database().await);
     let pool = database.pool(8);
+    let session = insert_session(&pool).await;
+    Bed { pool, session, database }
+}
+
+async fn insert_session(pool: &PgPool) -> SessionId {
     let session = SessionId::new();
     let settings = Settings {
         model: "model \"x\"".into(),
@@ -68,10 +76,16 @@ async fn bed() -> Bed {
         idempotency_key: None,
     };
     sessions::insert(&mut pool.acquire().await.unwrap(), &new).await.unwrap();
-    Bed { pool, session, _database: database }
+    session
 }
 
 impl Bed {
+    /// Another session of the same database.
+    async fn other(&self) -> Self {
+        let session = insert_session(&self.pool).await;
+        Self { pool: self.pool.clone(), session, database: Arc::clone(&self.database) }
+    }
+
     async fn post(&self, key: Option<&str>, worker: Option<WorkerId>) -> Accepted {
         let event = NewEvent::new(&EventBody::UserInterrupt {});
         let new = NewRun {

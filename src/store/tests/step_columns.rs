@@ -21,9 +21,11 @@ impl Bed {
     }
 
     pub(super) async fn started(&self) -> Claimed {
-        let Accepted::Run(run) = self.post(None, Some(WorkerId::new())).await else {
-            panic!("refused")
-        };
+        self.started_by(WorkerId::new()).await
+    }
+
+    pub(super) async fn started_by(&self, worker: WorkerId) -> Claimed {
+        let Accepted::Run(run) = self.post(None, Some(worker)).await else { panic!("refused") };
         run.begun.unwrap()
     }
 }

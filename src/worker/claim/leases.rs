@@ -1,6 +1,7 @@
 //! Lease renewal. A worker that cannot renew its leases stops writing before another worker can
 //! claim its runs.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,13 @@ pub(in crate::worker) struct Heartbeat {
     pub(in crate::worker) lease: LeaseClock,
 }
 
+#[derive(PartialEq, Eq)]
+enum Renewal {
+    Whole,
+    /// Some runs were locked: their leases are to be renewed soon.
+    Partial,
+}
+
 impl Heartbeat {
     /// Renews the leases of all runs of this process until `stop` is cancelled.
     pub(in crate::worker) async fn run(self, stop: CancellationToken) {
@@ -47,7 +55,12 @@ impl Heartbeat {
             faults::point(Point::Heartbeat).await;
             let sent_at = since_boot();
             match timeout(INTERVAL, self.renew(sent_at)).await {
-                Ok(Ok(())) => self.lease.renewed(sent_at),
+                Ok(Ok(renewal)) => {
+                    self.lease.renewed(sent_at);
+                    if renewal == Renewal::Partial {
+                        ticks.reset_after(RETRY_INTERVAL);
+                    }
+                }
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "lease renewal failed");
                     ticks.reset_after(RETRY_INTERVAL);
@@ -64,21 +77,25 @@ impl Heartbeat {
         }
     }
 
-    async fn renew(&self, sent_at: Duration) -> Result<(), StoreError> {
+    async fn renew(&self, sent_at: Duration) -> Result<Renewal, StoreError> {
         // Read before the renewal: a run that is claimed in between does not count as lost.
         let held = self.active.ids();
-        let renewed = self.pool.with(async |conn| renew(conn, self.worker, &held).await).await?;
-        for run in &renewed {
-            self.active.renewed(run.run_id, sent_at);
-            if run.is_cancelled {
-                self.active.cancel(run.run_id);
+        let leases = self.pool.with(async |conn| renew(conn, self.worker, &held).await).await?;
+        for lease in &leases {
+            if lease.is_renewed {
+                self.active.renewed(lease.run_id, sent_at);
+            }
+            if lease.is_cancelled {
+                self.active.cancel(lease.run_id);
             }
         }
-        let is_lost = |id: &RunId| !renewed.iter().any(|run| run.run_id == *id);
-        for run_id in held.into_iter().filter(is_lost) {
+        let ours: HashSet<RunId> = leases.iter().map(|lease| lease.run_id).collect();
+        for run_id in held.into_iter().filter(|run_id| !ours.contains(run_id)) {
             self.active.lose(run_id);
         }
-        self.take_back_takeovers().await
+        self.take_back_takeovers().await?;
+        let is_whole = leases.iter().all(|lease| lease.is_renewed);
+        Ok(if is_whole { Renewal::Whole } else { Renewal::Partial })
     }
 
     /// Reports that this worker is alive although it lost leases: no run of them killed it.

@@ -31,6 +31,7 @@ use crate::store::retry::in_time;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
 use crate::tools::policy::{Evaluator, OperatorPolicy};
+use crate::worker::group_commit::GroupCommit;
 use crate::worker::run::signals::ShutdownSignals;
 use crate::worker::services::Services;
 use crate::worker::transcript::TranscriptCache;
@@ -100,6 +101,7 @@ impl Worker {
             node: parts.node,
             services: Services {
                 quotas: Quotas::new(parts.pool.clone(), parts.quotas),
+                group_commit: GroupCommit::new(parts.pool.clone()),
                 pool: parts.pool,
                 bus: parts.bus,
                 model: parts.model,

@@ -7,13 +7,15 @@ use super::stop_cause::StopCause;
 use crate::domain::event::NewEvent;
 use crate::domain::permission::PermissionMode;
 use crate::domain::state_change::StateChange;
-use crate::faults::{self, Point};
+use crate::faults::{self, Bug, Point};
 #[cfg(feature = "faults")]
 use crate::store::injected_bugs::commit;
 use crate::store::retry::{Retry, in_time};
 #[cfg(not(feature = "faults"))]
 use crate::store::step::commit;
-use crate::store::step::{CommitStatus, Committed, NewMessage, StepCommit, commit_status};
+use crate::store::step::{
+    CommitStatus, Committed, EncodedStep, NewMessage, StepCommit, Written, commit_status,
+};
 use crate::worker::transcript::Transcript;
 
 /// Commits the steps of a run and keeps the transcript equal to the stored history.
@@ -125,8 +127,37 @@ impl<'a> StepWriter<'a> {
         is_retry: bool,
     ) -> Result<Committed, StopCause> {
         let services = self.run.services;
+        let committed = if is_retry || !may_share(step) {
+            self.commit_alone(step, is_retry).await?
+        } else {
+            match self.write_in_group(step).await? {
+                Some(Written::Committed(written)) => Some(written.with_events(step.events)),
+                Some(Written::Fenced) => None,
+                Some(Written::Skipped) => self.commit_alone(step, false).await?,
+                // It may have been written.
+                None => self.commit_alone(step, true).await?,
+            }
+        };
+        committed.ok_or_else(|| {
+            services.metrics.step_fenced();
+            StopCause::LeaseLost
+        })
+    }
+
+    async fn write_in_group(&self, step: &StepCommit<'_>) -> Result<Option<Written>, StopCause> {
         let (session_id, fence) = (self.run.session_id(), self.run.claim.fence);
-        let committed = services.pool.with(async |conn| {
+        let step = EncodedStep::of(session_id, fence, self.steps, step)?;
+        Ok(self.run.services.group_commit.write(step).await?)
+    }
+
+    /// Commits a step in a transaction of its own.
+    async fn commit_alone(
+        &self,
+        step: &StepCommit<'_>,
+        is_retry: bool,
+    ) -> Result<Option<Committed>, StopCause> {
+        let (session_id, fence) = (self.run.session_id(), self.run.claim.fence);
+        let committed = self.run.services.pool.with(async |conn| {
             let mut committed = None;
             if is_retry {
                 committed = self.find_committed(conn).await?;
@@ -140,10 +171,7 @@ impl<'a> StepWriter<'a> {
             }
             Ok::<_, StopCause>(committed)
         });
-        committed.await?.ok_or_else(|| {
-            services.metrics.step_fenced();
-            StopCause::LeaseLost
-        })
+        committed.await
     }
 
     /// The result of the current step, if an earlier try has committed it.
@@ -179,6 +207,12 @@ impl<'a> StepWriter<'a> {
         let load = async |conn: &mut PgConnection| transcript.catch_up(conn, session_id).await;
         Ok(self.run.services.pool.with(load).await?)
     }
+}
+
+/// Returns true if a step may be written together with those of other runs.
+fn may_share(step: &StepCommit<'_>) -> bool {
+    let is_injected = [Bug::NoAttemptCheck, Bug::SplitCommit].into_iter().any(faults::has);
+    step.is_one_statement() && !is_injected
 }
 
 /// The permission mode that a step sets, if it does.
