@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use super::{StoreError, announced_tool_lists, sent_changes, unreadable};
 use crate::domain::ids::SessionId;
 use crate::domain::state_change::StateChange;
-use crate::domain::storable::{storable_json_of, storable_text};
+use crate::domain::storable::storable_json_of;
 
 /// Stores the changes, in their order.
 pub(super) async fn store(
@@ -16,9 +16,8 @@ pub(super) async fn store(
 ) -> Result<(), StoreError> {
     for change in state_changes {
         match change {
-            StateChange::FileRead { path, hash } => {
-                insert_file_read(conn, session_id, path, hash).await?;
-            }
+            // The statement of the step has stored it.
+            StateChange::FileRead { .. } => {}
             StateChange::Todos(todos) => {
                 let todos = storable_json_of(todos).map_err(unreadable("sessions", "todos"))?;
                 sqlx::query!(
@@ -47,25 +46,5 @@ pub(super) async fn store(
             }
         }
     }
-    Ok(())
-}
-
-async fn insert_file_read(
-    conn: &mut PgConnection,
-    session_id: SessionId,
-    path: &str,
-    hash: &[u8],
-) -> Result<(), StoreError> {
-    let path = storable_text(path);
-    sqlx::query!(
-        "INSERT INTO seen_files (session_id, tenant_id, path, hash)
-         SELECT id, tenant_id, $2, $3 FROM sessions WHERE id = $1
-         ON CONFLICT (session_id, path) DO UPDATE SET hash = excluded.hash, seen_at = now()",
-        session_id.as_uuid(),
-        path.as_ref(),
-        hash,
-    )
-    .execute(conn)
-    .await?;
     Ok(())
 }

@@ -33,7 +33,8 @@ WITH p AS NOT MATERIALIZED (
            $52::text[] AS call_wait_reasons, $53::text[] AS call_diffs, $54::text[] AS call_sources,
            $55::uuid[] AS call_sub_agent_runs, $56::bigint[] AS event_steps,
            $57::integer[] AS event_positions, $58::text[] AS event_ids, $59::text[] AS event_types,
-           $60::text[] AS event_bodies
+           $60::text[] AS event_bodies,
+           $61::bigint[] AS read_steps, $62::text[] AS read_paths, $63::bytea[] AS read_hashes
 ), step AS (
     SELECT t.* FROM p,
          unnest(p.session_ids, p.run_ids, p.attempts, p.workers, p.steps, p.is_progress, p.dequeued,
@@ -186,6 +187,12 @@ WITH p AS NOT MATERIALIZED (
                    prefix json, attempts json, stop_reason text, error json, duration_ms bigint,
                    usage_estimated boolean)
     WHERE p.request IS NOT NULL
+), read AS (
+    INSERT INTO seen_files (session_id, tenant_id, path, hash)
+    SELECT f.session_id, f.tenant_id, r.path, r.hash
+    FROM fence f, p, unnest(p.read_steps, p.read_paths, p.read_hashes) AS r (n, path, hash)
+    WHERE r.n = f.n
+    ON CONFLICT (session_id, path) DO UPDATE SET hash = excluded.hash, seen_at = now()
 ), spent AS (
     -- The reservation becomes spending. The budget may be younger than the request, which then has
     -- no reservation.

@@ -219,6 +219,26 @@ impl<'a> EventColumns<'a> {
     }
 }
 
+/// Files that the model has read.
+#[derive(Default)]
+pub(super) struct ReadColumns<'a> {
+    pub(super) steps: Vec<i64>,
+    pub(super) paths: Vec<&'a str>,
+    pub(super) hashes: Vec<&'a [u8]>,
+}
+
+impl<'a> ReadColumns<'a> {
+    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
+        let mut columns = Self::default();
+        for (n, _, (path, hash)) in rows(steps, |step| &step.reads) {
+            columns.steps.push(n);
+            columns.paths.push(path);
+            columns.hashes.push(hash);
+        }
+        columns
+    }
+}
+
 /// The rows of steps: the position of the step, from 1, the position in the step, from 1, and the row.
 fn rows<'a, T: 'a>(
     steps: &[&'a EncodedStep],

@@ -1,12 +1,15 @@
 //! A step as the values that its statement stores. It borrows nothing, so that the task of another
 //! run can write it.
 
+use std::collections::BTreeMap;
+
 use super::{CallRecord, NewMessage, StepCommit};
 use crate::domain::claim::Fence;
 use crate::domain::event::NewEvent;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::Role;
 use crate::domain::run_status::RunStatus;
+use crate::domain::state_change::StateChange;
 use crate::domain::stop_reason::ModelStop;
 use crate::domain::storable::{storable_json_of, storable_text};
 use crate::domain::tool_error::ToolErrorType;
@@ -32,6 +35,8 @@ pub struct EncodedStep {
     pub(super) recorded_message_seq: i32,
     pub(super) calls: Vec<EncodedCall>,
     pub(super) events: Vec<NewEvent>,
+    /// Paths and hashes of the files that the model has read, each path once.
+    pub(super) reads: Vec<(String, Vec<u8>)>,
 }
 
 /// The new status of a run, its outcome, and the stop reason of its session.
@@ -102,6 +107,7 @@ impl EncodedStep {
             recorded_message_seq: step.recorded_message_seq,
             calls: step.recorded.iter().map(EncodedCall::of).collect::<Result<_, _>>()?,
             events: step.events.to_vec(),
+            reads: reads(step.state_changes),
         })
     }
 
@@ -181,6 +187,17 @@ impl EncodedCall {
             sub_agent_run: record.sub_agent_run,
         })
     }
+}
+
+/// The last read of each file.
+fn reads(state_changes: &[StateChange]) -> Vec<(String, Vec<u8>)> {
+    let mut reads = BTreeMap::new();
+    for change in state_changes {
+        if let StateChange::FileRead { path, hash } = change {
+            reads.insert(storable(path), hash.clone());
+        }
+    }
+    reads.into_iter().collect()
 }
 
 fn storable(text: &str) -> String {

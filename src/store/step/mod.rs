@@ -111,7 +111,8 @@ pub struct Committed {
 impl StepCommit<'_> {
     /// Returns true if one statement writes the whole step.
     pub fn is_one_statement(&self) -> bool {
-        self.state_changes.is_empty()
+        let is_read = |change: &StateChange| matches!(change, StateChange::FileRead { .. });
+        self.state_changes.iter().all(is_read)
             && self.waits.is_none()
             && self.sub_agents.is_empty()
             && !self.has_end_reasons()

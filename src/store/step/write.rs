@@ -4,7 +4,8 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 
 use super::columns::{
-    CallColumns, EventColumns, MessageColumns, PlannedColumns, StepColumns, UsageColumns,
+    CallColumns, EventColumns, MessageColumns, PlannedColumns, ReadColumns, StepColumns,
+    UsageColumns,
 };
 use super::{Committed, EncodedStep};
 use crate::domain::event::{NewEvent, Stamp};
@@ -90,6 +91,7 @@ async fn execute(
     let planned = PlannedColumns::of(encoded);
     let calls = CallColumns::of(encoded);
     let events = EventColumns::of(encoded);
+    let reads = ReadColumns::of(encoded);
     let query = query_file_named!(Row, "src/store/step.sql", {
         session_ids: &steps.session_ids, run_ids: &steps.run_ids, attempts: &steps.attempts,
         workers: &steps.workers, steps: &steps.steps, is_progress: &steps.is_progress,
@@ -127,6 +129,7 @@ async fn execute(
         event_steps: &events.steps, event_positions: &events.positions,
         event_ids: &events.ids as _, event_types: &events.kinds as _,
         event_bodies: &events.bodies as _,
+        read_steps: &reads.steps, read_paths: &reads.paths as _, read_hashes: &reads.hashes as _,
     });
     Ok(query.fetch_all(conn).await?)
 }
