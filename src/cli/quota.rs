@@ -87,6 +87,7 @@ async fn act(conn: &mut PgConnection, tenant: &str, action: Action) -> anyhow::R
     match action {
         Action::List => {}
         Action::Set { resource, limit: QuotaLimit(limit) } => {
+            check_limit(resource.into(), limit)?;
             set(conn, id, resource.into(), limit).await?;
         }
         Action::Remove { resource } => {
@@ -97,6 +98,19 @@ async fn act(conn: &mut PgConnection, tenant: &str, action: Action) -> anyhow::R
         }
     }
     show(conn, id).await
+}
+
+/// Refuses a quota that could never apply.
+fn check_limit(resource: QuotaResource, limit: Option<i64>) -> anyhow::Result<()> {
+    if let (Some(max), Some(limit)) = (resource.fixed_limit(), limit)
+        && limit > max
+    {
+        let name = resource.as_str();
+        bail!(
+            "the quota {limit} for {name} is over the fixed limit of {max}, which always applies"
+        );
+    }
+    Ok(())
 }
 
 /// Prints one line per resource.

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::domain::quota::{QuotaLimits, QuotaResource};
+use crate::domain::webhook::MAX_WEBHOOKS;
 
 /// A limit, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,14 @@ pub fn quota(text: &str) -> Result<QuotaLimit, String> {
     let limit = text.parse().ok().filter(|limit: &i64| *limit >= 0);
     let problem = || format!("{text:?} is neither a number from 0 nor `none`");
     limit.map(|limit| QuotaLimit(Some(limit))).ok_or_else(problem)
+}
+
+fn webhook_quota(text: &str) -> Result<QuotaLimit, String> {
+    let quota = quota(text)?;
+    if quota.0.is_some_and(|limit| limit > MAX_WEBHOOKS) {
+        return Err(format!("{text} is more than {MAX_WEBHOOKS}, the fixed limit"));
+    }
+    Ok(quota)
 }
 
 fn limit(option: Option<QuotaLimit>) -> Option<i64> {
@@ -44,9 +53,9 @@ pub struct QuotaArgs {
     #[arg(long, env = "TWOSTEP_QUOTA_AGENT_VERSIONS", value_name = "N",
           value_parser = quota)]
     pub quota_agent_versions: Option<QuotaLimit>,
-    /// Maximum number of webhooks of a tenant [default: no limit except the fixed one]
+    /// Maximum number of webhooks of a tenant, at most 20 [default: 20]
     #[arg(long, env = "TWOSTEP_QUOTA_WEBHOOKS", value_name = "N",
-          value_parser = quota)]
+          value_parser = webhook_quota)]
     pub quota_webhooks: Option<QuotaLimit>,
 }
 

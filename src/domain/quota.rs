@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::webhook::MAX_WEBHOOKS;
+
 /// A resource with a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -51,13 +53,21 @@ impl QuotaResource {
         matches!(self, Self::StoredBytes | Self::WorkspaceBytes)
     }
 
-    /// The noun for a number of units.
+    /// The limit that applies to every tenant, with and without a quota.
+    pub const fn fixed_limit(self) -> Option<i64> {
+        match self {
+            Self::Webhooks => Some(MAX_WEBHOOKS),
+            Self::Sessions | Self::StoredBytes | Self::WorkspaceBytes | Self::AgentVersions => None,
+        }
+    }
+
+    /// The noun for the units, in messages.
     const fn unit(self) -> &'static str {
         match self {
             Self::Sessions => "sessions",
             Self::StoredBytes => "stored bytes",
-            Self::WorkspaceBytes => "bytes of files",
-            Self::AgentVersions => "versions of agents",
+            Self::WorkspaceBytes => "bytes of files in workspaces",
+            Self::AgentVersions => "agent versions",
             Self::Webhooks => "webhooks",
         }
     }
@@ -142,17 +152,36 @@ impl QuotaExceeded {
         }
         Some(Self { resource, used, needed, limit })
     }
+
+    /// The refusal without a remedy. The figures follow names, so that the text is right for every
+    /// number.
+    fn cause(&self) -> String {
+        let Self { resource, used, needed, limit } = self;
+        let unit = resource.unit();
+        format!(
+            "the quota for {unit} would be exceeded: limit {limit}, in use {used}, needed {needed}"
+        )
+    }
+
+    /// The refusal of a call that writes files, for the model. Commands are refused as well while
+    /// the quota is used up, so the model can only shorten files.
+    pub fn to_model(&self) -> String {
+        let cause = self.cause();
+        format!(
+            "{cause}; to delete the contents of files in the workspace that are no longer needed, \
+             overwrite them with shorter text, which is always allowed; otherwise ask the user for \
+             a larger quota"
+        )
+    }
 }
 
 impl fmt::Display for QuotaExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, used, needed, limit } = self;
+        let (cause, remedy) = (self.cause(), self.resource.remedy());
         write!(
             f,
-            "the quota of {limit} {} does not allow {needed} more: {used} are in use; delete {} that \
-             are no longer needed, or ask the operator for a larger quota",
-            resource.unit(),
-            resource.remedy(),
+            "{cause}; delete {remedy} that are no longer needed, or ask the operator for a larger \
+             quota"
         )
     }
 }
@@ -185,8 +214,16 @@ mod tests {
         assert_eq!((check(9, 0), check(9, -1)), (None, None));
         assert_eq!(
             check(2, 1).unwrap().to_string(),
-            "the quota of 2 sessions does not allow 1 more: 2 are in use; delete sessions that are \
-             no longer needed, or ask the operator for a larger quota"
+            "the quota for sessions would be exceeded: limit 2, in use 2, needed 1; delete \
+             sessions that are no longer needed, or ask the operator for a larger quota"
+        );
+        let files = QuotaExceeded::check(QuotaResource::WorkspaceBytes, 1, 1, 1).unwrap();
+        assert_eq!(
+            files.to_model(),
+            "the quota for bytes of files in workspaces would be exceeded: limit 1, in use 1, \
+             needed 1; to delete the contents of files in the workspace that are no longer needed, \
+             overwrite them with shorter text, which is always allowed; otherwise ask the user for \
+             a larger quota"
         );
     }
 }

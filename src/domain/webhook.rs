@@ -13,6 +13,9 @@ use sha2::Sha256;
 
 use super::ids::{DeliveryId, SessionId, WebhookId};
 
+/// Maximum number of webhooks of a tenant: each costs a row for each event that it receives.
+pub const MAX_WEBHOOKS: i64 = 20;
+
 /// An event that a webhook can subscribe to. The names are those of run states.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,

@@ -5,8 +5,9 @@ use sqlx::PgConnection;
 use super::error::Error;
 use super::state::Service;
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::quota::{QuotaLimits, QuotaResource, QuotaUse};
-use crate::store::quotas::{check, list_uses, measure_new};
+use crate::domain::quota::{QuotaExceeded, QuotaLimits, QuotaResource, QuotaUse};
+use crate::store::accept::NewRun;
+use crate::store::quotas::{ReservedBytes, check, count, list_uses, measure_new};
 
 /// What a new session stores.
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,9 +78,15 @@ pub(super) async fn within_quotas<T>(
 ) -> Result<Option<T>, Error> {
     let Some(limits) = limits else { return store(conn).await };
     check_new_session(conn, tenant, &limits, new.size).await?;
+    let Some(limit) = limits.get(QuotaResource::StoredBytes) else { return store(conn).await };
+    let before = count(conn, tenant, QuotaResource::StoredBytes).await?;
     let stored = store(conn).await?;
-    if stored.is_some() && limits.get(QuotaResource::StoredBytes).is_some() {
+    if stored.is_some() {
         measure_new(conn, tenant, new.id).await?;
+        // The size of the request lacks what the service adds, such as the settings of a source.
+        let added = count(conn, tenant, QuotaResource::StoredBytes).await? - before;
+        let exceeded = QuotaExceeded::check(QuotaResource::StoredBytes, before, added, limit);
+        exceeded.map_or(Ok(()), |exceeded| Err(Error::QuotaExceeded(exceeded)))?;
     }
     Ok(stored)
 }
@@ -97,18 +104,15 @@ pub(super) async fn check_needs(
     }
 }
 
-/// Checks that a tenant may store a message of this size. This reads the database every few seconds
-/// at most.
-pub(super) async fn check_message(
+/// Reserves the bytes that a message stores: its content, and the event that repeats it. This reads
+/// the database every few seconds at most.
+pub(super) async fn reserve_message(
     service: &Service,
-    tenant: TenantId,
-    bytes: usize,
-) -> Result<(), Error> {
-    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-    match service.quotas.accept_bytes(tenant, bytes).await? {
-        Some(exceeded) => Err(Error::QuotaExceeded(exceeded)),
-        None => Ok(()),
-    }
+    new: &NewRun<'_>,
+) -> Result<ReservedBytes, Error> {
+    let bytes = new.input.len().saturating_add(new.event.body.len());
+    let quota = service.quotas.stored_bytes(new.tenant).await?;
+    quota.reserve(bytes).map_err(Error::QuotaExceeded)
 }
 
 /// Lists the use of all quotas of a tenant.

@@ -8,12 +8,9 @@ use uuid::Uuid;
 
 use super::{StoreError, unreadable};
 use crate::domain::ids::{TenantId, WebhookId};
-use crate::domain::webhook::{Disabled, Webhook, WebhookEvent, WebhookSecret};
+use crate::domain::webhook::{Disabled, MAX_WEBHOOKS, Webhook, WebhookEvent, WebhookSecret};
 
 const TABLE: &str = "webhooks";
-
-/// Maximum number of webhooks of a tenant: each costs a row for each event that it receives.
-pub const MAX_WEBHOOKS: i64 = 20;
 
 /// Deliveries deleted in one statement.
 const BATCH: i64 = 1000;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::MAX_LIMIT;
 use crate::domain::run_options::OnBusy;
+use crate::domain::webhook::MAX_WEBHOOKS;
 use crate::http::auth::Caller;
 use crate::http::extract::body::MAX_BODY;
 use crate::http::extract::headers::MAX_WAIT;
@@ -16,7 +17,6 @@ use crate::http::openapi::document;
 use crate::http::state::Api;
 use crate::store::accept::MAX_QUEUED;
 use crate::store::agents::MAX_AGENTS;
-use crate::store::webhooks::MAX_WEBHOOKS;
 
 /// The version, the limits and the features of the service.
 #[derive(Debug, Serialize, utoipa::ToSchema)]

@@ -16,7 +16,7 @@ use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
 use crate::service::content::check_model_support;
 use crate::service::error::Error;
-use crate::service::quotas::check_message;
+use crate::service::quotas::reserve_message;
 use crate::store::accept::{Accepted, AcceptedRun, NewRun, accept};
 use crate::store::leases::release;
 use crate::store::sessions::find;
@@ -61,9 +61,11 @@ impl MessagePost<'_> {
     async fn admit(&self, mut new: NewRun<'_>) -> Result<PostedRun, Error> {
         faults::point(Point::PostRead).await;
         let service = self.service;
-        if let Err(refusal) = check_message(service, self.tenant, new.input.len()).await {
-            return self.repeated_or(&new, refusal).await;
-        }
+        // Free again when the message is refused, or when the client closes the connection.
+        let reserved = match reserve_message(service, &new).await {
+            Ok(reserved) => reserved,
+            Err(refusal) => return self.repeated_or(&new, refusal).await,
+        };
         let permit = service.admission.reserve(&service.admission_pool, self.tenant).await?;
         let reservation = service.bus.reserve();
         let overload = permit.as_ref().err().copied();
@@ -82,6 +84,7 @@ impl MessagePost<'_> {
         };
         match accepted {
             Accepted::Run(accepted) => {
+                reserved.keep();
                 let is_queued = accepted.begun.is_none();
                 let posted = self.start_or_announce(&new, *accepted, reservation).await?;
                 if let Some(permit) = permit.filter(|_| is_queued) {

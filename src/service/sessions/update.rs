@@ -20,6 +20,7 @@ use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
 use crate::service::versions::check_version;
 use crate::store::events::append;
+use crate::store::quotas::{ByteQuota, ReservedBytes};
 use crate::store::session_changes::{Changeable, change, lock};
 use crate::store::sessions::find;
 
@@ -82,6 +83,8 @@ pub(crate) struct SessionUpdate {
 struct Updated {
     session: Session,
     frames: Vec<Frame>,
+    /// The bytes of the event.
+    reserved: Option<ReservedBytes>,
 }
 
 /// Changes a session, and publishes the event of the change.
@@ -91,27 +94,36 @@ pub(crate) async fn update_session(
 ) -> Result<Session, Error> {
     update.changes.check()?;
     check_mode(service, update.changes.permission_mode)?;
-    let session_id = update.session_id;
-    let updated = in_transaction(service, update.tenant, async |conn| update.store(conn).await);
-    let Updated { session, frames } = in_time(updated).await?;
+    let (tenant, session_id) = (update.tenant, update.session_id);
+    let updated = async {
+        let quota = service.quotas.stored_bytes(tenant).await?;
+        let store = async |conn: &mut PgConnection| update.store(&quota, conn).await;
+        in_transaction(service, tenant, store).await
+    };
+    let Updated { session, frames, reserved } = in_time(updated).await?;
+    if let Some(reserved) = reserved {
+        reserved.keep();
+    }
     service.bus.publish(session_id, frames);
     Ok(session)
 }
 
 impl SessionUpdate {
-    async fn store(self, conn: &mut PgConnection) -> Result<Updated, Error> {
+    async fn store(self, quota: &ByteQuota, conn: &mut PgConnection) -> Result<Updated, Error> {
         let Self { tenant, session_id, expected, changes } = self;
         let missing = || Error::SessionNotFound(session_id.to_string());
         let (before, last_seq) = lock(conn, tenant, session_id).await?.ok_or_else(missing)?;
         check_version(expected.as_deref(), last_seq)?;
         let Applied { after, event } = changes.apply(&before)?;
-        let mut frames = Vec::new();
+        let (mut frames, mut reserved) = (Vec::new(), None);
         if let Some(event) = event {
+            let event = NewEvent::new(&event);
+            reserved = Some(quota.reserve(event.body.len()).map_err(Error::QuotaExceeded)?);
             change(conn, session_id, &after).await?;
-            frames = append(conn, session_id, None, &[NewEvent::new(&event)]).await?;
+            frames = append(conn, session_id, None, &[event]).await?;
         }
         let session = find(conn, tenant, session_id).await?.ok_or_else(missing)?;
-        Ok(Updated { session, frames })
+        Ok(Updated { session, frames, reserved })
     }
 }
 

@@ -9,11 +9,11 @@ use super::deadline::in_time;
 use super::error::Error;
 use crate::domain::ids::{TenantId, WebhookId};
 use crate::domain::quota::QuotaResource;
-use crate::domain::webhook::{Webhook, WebhookSecret};
+use crate::domain::webhook::{MAX_WEBHOOKS, Webhook, WebhookSecret};
 use crate::service::quotas::check_needs;
 use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
-use crate::store::webhooks::{self as store, Changes, MAX_WEBHOOKS, NewWebhook};
+use crate::store::webhooks::{self as store, Changes, NewWebhook};
 pub(crate) use deliveries::{
     DeliveryFilter, WebhookKey, list_deliveries, replay_deliveries, send_test,
 };

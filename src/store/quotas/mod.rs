@@ -1,5 +1,6 @@
 //! Quotas of tenants: the limits, the use, and the check in the transaction that uses more.
 
+mod reservation;
 mod sizes;
 mod watch;
 
@@ -9,6 +10,7 @@ use super::StoreError;
 use crate::domain::ids::TenantId;
 use crate::domain::quota::{QuotaExceeded, QuotaLimits, QuotaResource, QuotaUse};
 
+pub use reservation::{ByteQuota, ReservedBytes};
 pub use sizes::{UnmeasuredFolders, list_unmeasured, measure, measure_new, set_workspace_size};
 pub use watch::Quotas;
 

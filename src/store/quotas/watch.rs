@@ -2,15 +2,15 @@
 //! within [`LIFETIME`].
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::PgConnection;
 
+use super::reservation::{ByteQuota, StoredSum};
 use super::{count, find_limits, measure};
 use crate::domain::ids::TenantId;
-use crate::domain::quota::{QuotaExceeded, QuotaLimits, QuotaResource};
+use crate::domain::quota::{QuotaLimits, QuotaResource};
 use crate::store::StoreError;
 use crate::store::connections::Connections;
 
@@ -42,8 +42,9 @@ struct State {
 struct TenantQuotas {
     read_at: Instant,
     limits: QuotaLimits,
-    /// The stored bytes, if they are limited, with those that this process has accepted since.
-    stored: AtomicI64,
+    /// The stored bytes, if they are limited. A later read changes this sum, so that requests that
+    /// are being accepted stay counted.
+    stored: Arc<StoredSum>,
 }
 
 impl TenantQuotas {
@@ -90,21 +91,13 @@ impl Quotas {
         Ok(any)
     }
 
-    /// Checks that a tenant may store these bytes, by the sum of the last read and what this process
-    /// has accepted since. Bytes that are allowed are added to the sum.
-    pub async fn accept_bytes(
-        &self,
-        tenant: TenantId,
-        bytes: i64,
-    ) -> Result<Option<QuotaExceeded>, StoreError> {
-        let Some(quotas) = self.find(tenant).await? else { return Ok(None) };
-        let Some(limit) = quotas.limits.get(QuotaResource::StoredBytes) else { return Ok(None) };
-        let used = quotas.stored.load(Ordering::Relaxed);
-        let exceeded = QuotaExceeded::check(QuotaResource::StoredBytes, used, bytes, limit);
-        if exceeded.is_none() {
-            quotas.stored.fetch_add(bytes, Ordering::Relaxed);
-        }
-        Ok(exceeded)
+    /// The quota of stored bytes of a tenant, with the sum of the last read and what this process
+    /// has stored since. The caller has no transaction open: the read may take a connection.
+    pub async fn stored_bytes(&self, tenant: TenantId) -> Result<ByteQuota, StoreError> {
+        let Some(quotas) = self.find(tenant).await? else { return Ok(ByteQuota::NONE) };
+        let limit = quotas.limits.get(QuotaResource::StoredBytes);
+        let of = |limit| ByteQuota::new(Arc::clone(&quotas.stored), limit);
+        Ok(limit.map_or(ByteQuota::NONE, of))
     }
 
     /// The quotas of a tenant; none if no tenant has any.
@@ -126,7 +119,9 @@ impl Quotas {
             return Ok(Some(quotas));
         }
         let defaults = self.defaults;
-        let read = self.pool.with(async |conn| read(conn, tenant, defaults).await);
+        let known = self.known(tenant);
+        let stored = known.map_or_else(Arc::default, |quotas| Arc::clone(&quotas.stored));
+        let read = self.pool.with(async |conn| read(conn, tenant, defaults, stored).await);
         let quotas = Arc::new(read.await?);
         let mut state = self.state();
         if state.tenants.len() >= MAX_TENANTS {
@@ -156,15 +151,14 @@ async fn read(
     conn: &mut PgConnection,
     tenant: TenantId,
     defaults: QuotaLimits,
+    stored: Arc<StoredSum>,
 ) -> Result<TenantQuotas, StoreError> {
     let read_at = Instant::now();
     let limits = find_limits(conn, tenant, defaults).await?;
-    let stored = match limits.get(QuotaResource::StoredBytes) {
-        Some(_) => {
-            measure(conn, tenant).await?;
-            count(conn, tenant, QuotaResource::StoredBytes).await?
-        }
-        None => 0,
-    };
-    Ok(TenantQuotas { read_at, limits, stored: AtomicI64::new(stored) })
+    if limits.get(QuotaResource::StoredBytes).is_some() {
+        let before = stored.stored();
+        measure(conn, tenant).await?;
+        stored.replace(before, count(conn, tenant, QuotaResource::StoredBytes).await?);
+    }
+    Ok(TenantQuotas { read_at, limits, stored })
 }

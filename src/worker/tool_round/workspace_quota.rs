@@ -72,7 +72,7 @@ impl ToolRunner<'_> {
     ) {
         let context = self.context.of_call(&call.tool_use_id);
         let tools = &self.run.services.tools;
-        let answer = tools.reported(&context, &call.name, Err(exceeded.to_string())).await;
+        let answer = tools.reported(&context, &call.name, Err(exceeded.to_model())).await;
         let ended = ended_call(position, call, answer, Instant::now());
         round.end_executed(EndedCall { is_execution: false, ..ended });
     }

@@ -10,6 +10,7 @@ mod quotas;
 mod rate_limits;
 mod revocation;
 mod secrets_in_logs;
+mod stored_bytes;
 mod tenants;
 mod tokens;
 mod unknown_keys;

@@ -12,7 +12,7 @@ use crate::support::{
     Session, Setup, TestApp, binary, calls, calls_as, keys_needed, outcome, problem, replies, says,
 };
 
-fn limited(resource: QuotaResource, limit: i64) -> Setup {
+pub(super) fn limited(resource: QuotaResource, limit: i64) -> Setup {
     let mut quotas = QuotaLimits::default();
     quotas.set(resource, Some(limit));
     Setup { quotas, own_folders: true, ..Setup::default() }
@@ -22,7 +22,7 @@ async fn create(app: &TestApp) -> Response {
     app.post("/v1/sessions").json(&json!({})).send().await.unwrap()
 }
 
-async fn fork(session: &Session<'_>, body: Value) -> Response {
+pub(super) async fn fork(session: &Session<'_>, body: Value) -> Response {
     session.app.post(&session.path("/forks")).json(&body).send().await.unwrap()
 }
 
@@ -32,16 +32,16 @@ async fn delete(session: &Session<'_>) {
 }
 
 /// Checks the refusal of a request, and returns the quota that it names.
-async fn refused(response: Response, status: u16) -> Value {
+pub(super) async fn refused(response: Response, status: u16) -> Value {
     assert_eq!(response.headers()["x-should-retry"], "false");
     let code = if status == 507 { "storage_quota_exceeded" } else { "quota_exceeded" };
     let problem = problem(response, status, code).await;
-    assert!(problem["detail"].as_str().unwrap().starts_with("the quota of "), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().starts_with("the quota for "), "{problem}");
     problem["quota"].clone()
 }
 
 /// The use and the limit of a resource.
-async fn usage(app: &TestApp, resource: &str) -> Value {
+pub(super) async fn usage(app: &TestApp, resource: &str) -> Value {
     let usage: Value = app.get("/v1/usage").send().await.unwrap().json().await.unwrap();
     let quotas = usage["quotas"].as_array().unwrap();
     let quota = quotas.iter().find(|quota| quota["resource"] == resource).unwrap();
@@ -49,7 +49,7 @@ async fn usage(app: &TestApp, resource: &str) -> Value {
 }
 
 /// A text that cannot be compressed much.
-fn noise(bytes: usize) -> String {
+pub(super) fn noise(bytes: usize) -> String {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let letter = |_| {
         state ^= state << 13;
@@ -127,10 +127,10 @@ async fn messages_and_imports_over_the_quota_of_stored_bytes_are_refused_before_
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
     let session = app.session().await;
     session.ask(&noise(120_000)).await;
-    let message = json!({ "content": noise(250_000) });
+    let message = json!({ "content": noise(140_000) });
     let quota = refused(session.message(&message).send().await.unwrap(), 507).await;
     assert_eq!((&quota["resource"], &quota["limit"]), (&json!("stored_bytes"), &json!(300_000)));
-    assert!(quota["needed"].as_i64().unwrap() >= 250_000, "{quota}");
+    assert!(quota["needed"].as_i64().unwrap() >= 280_000, "{quota}");
     assert_eq!(session.history().await.len(), 2);
 
     let export = app.get(&session.path("/export")).send().await.unwrap().text().await.unwrap();
@@ -179,7 +179,8 @@ async fn tools_that_write_files_over_the_quota_fail_and_the_run_goes_on() {
     let states = run["tool_log"].as_array().unwrap().iter().map(|call| call["state"].clone());
     assert_eq!(states.collect::<Vec<_>>(), ["failed", "done"]);
     let text = second.history().await[2]["message"]["content"][0]["content"].clone();
-    let expected = "the quota of 1000 bytes of files does not allow 400 more: 700 are in use";
+    let expected =
+        "would be exceeded: limit 1000, in use 700, needed 400; to delete the contents of";
     assert!(text.as_str().unwrap().contains(expected), "{text}");
     assert_eq!(usage(&app, "workspace_bytes").await, json!([900, 1000]));
 
@@ -207,7 +208,10 @@ async fn sub_agents_count_as_sessions_and_those_over_the_quota_fail() {
     let results = session.history().await[2]["message"]["content"].clone();
     assert!(results[0]["content"].as_str().unwrap().contains("Three ducks."), "{results}");
     let text = results[1]["content"].as_str().unwrap();
-    assert!(text.contains("the quota of 2 sessions does not allow 1 more"), "{text}");
+    assert!(
+        text.contains("the quota for sessions would be exceeded: limit 2, in use 2, needed 1"),
+        "{text}"
+    );
     app.end_refused(&[]);
 }
 
@@ -272,6 +276,12 @@ async fn the_operator_sets_the_quotas_of_one_tenant_while_the_service_runs() {
         sleep(Duration::from_millis(100)).await;
     };
     problem(refusal, 429, "quota_exceeded").await;
+    let mut command = binary(&["quota", "--tenant", "acme", "set", "webhooks", "21"]);
+    let url = sqlx::ConnectOptions::to_url_lossy(&app.database.options());
+    command.env("DATABASE_URL", url.as_str());
+    let (status, _, stderr) = outcome(command).await;
+    assert_ne!(status, Some(0));
+    assert!(stderr.contains("over the fixed limit of 20"), "{stderr}");
     // Another tenant has no quota.
     app.session().await;
     let list = quota(&["set", "sessions", "none"]).await;

@@ -86,6 +86,23 @@ fn refuse<T>(pointer: impl Into<String>, message: impl Into<String>) -> Checked<
     Err(vec![FieldError::new(pointer, message)])
 }
 
+/// Refuses `interrupted` other than an export writes it: true for replies with the stop reason
+/// `interrupted`, absent in all other messages.
+fn check_interrupted(message: &ExportedMessage, at: &str) -> Checked<()> {
+    let stop = message.stop_reason.as_deref().filter(|_| message.role == Role::Assistant);
+    let is_interrupted = stop.is_some_and(|stop| ModelStop::from(stop) == ModelStop::Interrupted);
+    match message.interrupted {
+        Some(true) if !is_interrupted => {
+            refuse(format!("{at}/interrupted"), "is true without the stop reason interrupted")
+        }
+        Some(false) => refuse(format!("{at}/interrupted"), "is false; only true is allowed"),
+        None if is_interrupted => {
+            refuse(format!("{at}/interrupted"), "is missing for the stop reason interrupted")
+        }
+        Some(true) | None => Ok(()),
+    }
+}
+
 impl ImportedHistory {
     /// The bytes of the messages and events.
     pub(super) fn size(&self) -> usize {
@@ -124,6 +141,7 @@ impl Builder {
         }
         let begins = self.run.as_ref().is_none_or(|run| run.name != run_id);
         let pointer = format!("{at}/message");
+        check_interrupted(&message, &pointer)?;
         let content = match (message.role, begins) {
             (Role::User, true) => self.begin_run(at, run_id, &message)?,
             (Role::Assistant, true) => {

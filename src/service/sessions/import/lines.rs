@@ -61,8 +61,7 @@ pub(super) struct ExportedMessage {
     pub(super) model: Option<String>,
     pub(super) stop_reason: Option<String>,
     pub(super) stop_sequence: Option<String>,
-    #[serde(rename = "interrupted")]
-    _interrupted: Option<IgnoredAny>,
+    pub(super) interrupted: Option<bool>,
     pub(super) usage: Option<Usage>,
 }
 
