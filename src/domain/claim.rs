@@ -56,6 +56,8 @@ pub struct Claimed {
     /// The parent's session, if this is the session of a sub-agent; it works in the parent's
     /// folder.
     pub parent_session: Option<SessionId>,
+    /// True if the session is a fork. The model of its source may have written its files.
+    pub is_fork: bool,
     /// The ID of the user message.
     pub message_id: String,
     /// The blocks of the user message.

@@ -82,6 +82,11 @@ impl AllowedHosts {
         self.allows_public && self.reach(&url) == Ok(Reach::Listed)
     }
 
+    /// Returns `true` if the operator listed hosts, and also allows all public hosts.
+    pub const fn are_listed_beside_public(&self) -> bool {
+        self.allows_public && !self.listed.is_empty()
+    }
+
     /// Returns the conditions under which a URL may be requested. The addresses of a host name are
     /// checked when a connection is made.
     pub fn reach(&self, url: &Url) -> Result<Reach, RefusedUrl> {

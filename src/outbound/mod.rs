@@ -50,6 +50,11 @@ impl Outbound {
         self.hosts.is_listed_beside_public(url)
     }
 
+    /// Returns `true` if the operator listed hosts, and also allows all public hosts.
+    pub const fn has_listed_beside_public(&self) -> bool {
+        self.hosts.are_listed_beside_public()
+    }
+
     /// Returns the client for this URL, or the reason that the URL is refused.
     pub fn client(&self, url: &Url) -> Result<&Client, RefusedUrl> {
         Ok(self.client_by(self.hosts.reach(url)?))

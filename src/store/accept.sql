@@ -34,7 +34,7 @@ WITH p AS NOT MATERIALIZED (
       AND (p.may_wait OR queued = 0 AND active_run_id IS NULL)
       AND (p.versions IS NULL OR last_seq = ANY (p.versions))
     RETURNING s.id, s.tenant_id, last_message_seq, queued, model, settings, workspace,
-              parent_session_id, permission_mode, remembered,
+              parent_session_id, forked_from, permission_mode, remembered,
               active_run_id IS NOT DISTINCT FROM p.run_id AS is_begun,
               last_seq - CASE WHEN active_run_id IS NOT DISTINCT FROM p.run_id THEN 2 ELSE 0 END
                   AS seq
@@ -70,7 +70,7 @@ WITH p AS NOT MATERIALIZED (
 SELECT e.seq, e.event_id, e.type AS kind, e.body::text AS "body!",
        e.created_at AS "created_at: Timestamp", s.queued, s.is_begun AS "is_begun!",
        s.settings::text AS "settings!", s.workspace, s.parent_session_id, s.last_message_seq,
-       s.permission_mode,
+       s.forked_from IS NOT NULL AS "is_fork!", s.permission_mode,
        s.remembered::text AS "remembered!",
        EXISTS (SELECT FROM budgets b WHERE b.tenant_id = s.tenant_id) AS "is_budgeted!"
 FROM event e, session s

@@ -25,6 +25,7 @@ struct Row {
     settings: String,
     workspace: Option<String>,
     parent_session_id: Option<Uuid>,
+    is_fork: bool,
     last_message_seq: i32,
     permission_mode: Option<String>,
     remembered: String,
@@ -39,6 +40,7 @@ impl Row {
                 .map_err(unreadable("sessions", "settings"))?,
             workspace: self.workspace,
             parent_session: self.parent_session_id.map(Into::into),
+            is_fork: self.is_fork,
             message_id: self.message_id,
             input: self.input,
             options: serde_json::from_str(&self.options).map_err(unreadable("runs", "options"))?,
@@ -137,6 +139,7 @@ pub async fn claim_queued(
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
                   s.settings::text AS "settings!", s.workspace, s.parent_session_id,
+                  s.forked_from IS NOT NULL AS "is_fork!",
                   s.last_message_seq, s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
@@ -193,6 +196,7 @@ pub async fn claim_expired(
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
                   s.settings::text AS "settings!", s.workspace, s.parent_session_id,
+                  s.forked_from IS NOT NULL AS "is_fork!",
                   s.last_message_seq, s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),
@@ -236,6 +240,7 @@ pub async fn claim_woken(
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
                   s.settings::text AS "settings!", s.workspace, s.parent_session_id,
+                  s.forked_from IS NOT NULL AS "is_fork!",
                   s.last_message_seq, s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,
         worker.as_uuid(),

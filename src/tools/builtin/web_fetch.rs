@@ -49,7 +49,7 @@ impl TypedTool for WebFetch {
     fn result_origin(&self, input: &RawValue) -> ResultOrigin {
         let input = serde_json::from_str::<WebFetchInput>(input.get());
         let url = input.ok().and_then(|input| input.url.parse::<Url>().ok());
-        if url.is_some_and(|url| self.0.may_be_private(&url)) {
+        if self.0.may_be_private(url.as_ref()) {
             ResultOrigin::Service
         } else {
             ResultOrigin::PublicWeb

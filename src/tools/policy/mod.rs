@@ -25,7 +25,7 @@ pub use evaluator::{BadEvaluator, Evaluator, refusal};
 pub use operator::{DEFAULT_MAX_LINKS, EvaluatorSource, OperatorPolicy};
 pub use rule::{BadRule, MAX_REASON, check, remember};
 pub use url_provenance::{CallFacts, HistorySource, UrlHistory, UrlVerdict};
-pub(in crate::tools) use url_provenance::{addresses, normalized_url};
+pub(in crate::tools) use url_provenance::{addresses, replace_unknown_addresses};
 pub use visible::visible;
 
 use input::CallInput;

@@ -114,10 +114,12 @@ impl SubAgents<'_, '_> {
     /// The URLs that the parent's conversation has named before these calls.
     fn url_history(&self, starts: &[SubAgentStart<'_>]) -> UrlHistory {
         let (settings, tools) = (self.state.run.settings(), &self.state.run.services.tools);
-        let reads_web = |name: &String| {
-            tools.result_origin(name, RawValue::NULL) == Some(ResultOrigin::PublicWeb)
+        // `WebFetch` is a service if it can also read pages of a private network.
+        let may_read_web = |name: &String| {
+            let origin = tools.result_origin(name, RawValue::NULL);
+            matches!(origin, Some(ResultOrigin::PublicWeb | ResultOrigin::Service))
         };
-        if !settings.tool_names().iter().any(reads_web) {
+        if !settings.tool_names().iter().any(may_read_web) {
             return UrlHistory::default();
         }
         let current: Vec<ToolCall> = starts.iter().map(|start| start.call.clone()).collect();

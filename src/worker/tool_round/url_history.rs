@@ -22,6 +22,7 @@ pub(in crate::worker) fn url_history(
         messages: messages.text,
         is_compacted: messages.is_compacted,
         is_sub_agent: task.is_some() || run.claim.parent_session.is_some(),
+        is_fork: run.claim.is_fork,
         task,
         current,
     };

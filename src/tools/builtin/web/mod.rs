@@ -56,10 +56,13 @@ impl Web {
         Self { documents, ..self }
     }
 
-    /// Returns `true` if the page may be one of a private network, while pages of the public
-    /// internet can be fetched as well.
-    pub(super) fn may_be_private(&self, url: &Url) -> bool {
-        self.outbound.is_listed_beside_public(url)
+    /// Returns `true` if the page, or any page if the URL is not known, may be one of a private
+    /// network, while pages of the public internet can be fetched as well.
+    pub(super) fn may_be_private(&self, url: Option<&Url>) -> bool {
+        match url {
+            Some(url) => self.outbound.is_listed_beside_public(url),
+            None => self.outbound.has_listed_beside_public(),
+        }
     }
 
     /// Reads a page on behalf of a user.

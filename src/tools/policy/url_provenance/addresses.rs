@@ -1,5 +1,6 @@
 //! The URLs in a text.
 
+use std::collections::HashSet;
 use std::iter::successors;
 
 use reqwest::Url;
@@ -17,10 +18,46 @@ const POSSIBLE_ENDS: [char; 6] = [')', ']', '}', '|', '`', '*'];
 /// Returns the URLs in a text. Each occurrence yields several candidates, one for each position at
 /// which the URL may end.
 pub(in crate::tools) fn addresses(text: &str) -> impl Iterator<Item = Url> {
+    words(text).flat_map(|(_, word)| candidates(word).filter_map(normalized_url))
+}
+
+/// Replaces the URLs in a text that are not known. The URLs that [`addresses`] returns for the
+/// result are all known: text that follows a known URL, and would be read as a part of it, is
+/// separated from it by angle brackets.
+pub(in crate::tools) fn replace_unknown_addresses(
+    text: &str,
+    known: &HashSet<Url>,
+    replacement: &str,
+) -> String {
+    let are_known = |part: &str| addresses(part).all(|url| known.contains(&url));
+    let is_known = |part: &str| normalized_url(part).is_some_and(|url| known.contains(&url));
+    let mut replaced = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((start, word)) = words(rest).next() {
+        replaced.push_str(rest.get(..start).unwrap_or_default());
+        let length = if are_known(word) {
+            replaced.push_str(word);
+            word.len()
+        } else if let Some(url) = candidates(word).find(|part| is_known(part) && are_known(part)) {
+            replaced.extend(["<", url, ">"]);
+            url.len()
+        } else {
+            replaced.push_str(replacement);
+            before_possible_end(word).trim_end_matches(TRAILING_PUNCTUATION).len()
+        };
+        rest = rest.get(start + length..).unwrap_or_default();
+    }
+    replaced.push_str(rest);
+    replaced
+}
+
+/// Returns the words of a text that begin with a scheme, from the scheme on, with their positions.
+/// A word may contain further ones.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let starts = text.match_indices("://").filter_map(|(colon, _)| scheme_start(text, colon));
-    starts.flat_map(|at| {
+    starts.map(|at| {
         let rest = text.get(at..).unwrap_or_default();
-        candidates(rest.split(is_end).next().unwrap_or_default()).filter_map(normalized_url)
+        (at, rest.split(is_end).next().unwrap_or_default())
     })
 }
 
@@ -48,15 +85,18 @@ fn is_end(c: char) -> bool {
 
 /// Returns the prefixes of a text at which a URL may end, beginning with the whole text.
 fn candidates(whole: &str) -> impl Iterator<Item = &str> {
-    let within = whole.split(POSSIBLE_ENDS).next().unwrap_or_default();
-    [whole, within].into_iter().flat_map(|text| {
+    [whole, before_possible_end(whole)].into_iter().flat_map(|text| {
         successors(Some(text), |text| text.strip_suffix(TRAILING_PUNCTUATION)).take(MAX_TRAILING)
     })
 }
 
+fn before_possible_end(word: &str) -> &str {
+    word.split(POSSIBLE_ENDS).next().unwrap_or_default()
+}
+
 /// Parses and normalizes a URL: removes the fragment, which is never sent, and replaces `http` on
 /// the default port with `https`.
-pub(in crate::tools) fn normalized_url(address: &str) -> Option<Url> {
+pub(super) fn normalized_url(address: &str) -> Option<Url> {
     let mut url = Url::parse(address).ok()?;
     url.set_fragment(None);
     if url.scheme() == "http" && url.port().is_none() {

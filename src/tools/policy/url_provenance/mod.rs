@@ -21,8 +21,8 @@ use crate::domain::message::{Block, View};
 use crate::domain::provenance::{ResultOrigin, TaskProvenance};
 use crate::domain::tool::{ToolCall, ToolClass, ToolUse};
 
-use addresses::bare_addresses;
-pub(in crate::tools) use addresses::{addresses, normalized_url};
+pub(in crate::tools) use addresses::{addresses, replace_unknown_addresses};
+use addresses::{bare_addresses, normalized_url};
 
 /// The messages of a session and what is known about their first one.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +33,9 @@ pub struct HistorySource<'a> {
     pub is_compacted: bool,
     /// `true` if a model wrote the first message: the task of a sub-agent.
     pub is_sub_agent: bool,
+    /// `true` if the session is a fork: its folder has files that the model of another session may
+    /// have written, in messages that the fork does not have.
+    pub is_fork: bool,
     /// The provenance of that task.
     pub task: Option<&'a TaskProvenance>,
     /// Calls that are not counted as earlier calls.
@@ -152,7 +155,7 @@ struct Scan<'a> {
     origins: HashMap<String, ResultOrigin>,
     /// The URLs that calls have requested since the last message of the user.
     requested: Vec<Option<Url>>,
-    /// A sub-agent that may read private data has worked since the last message of the user.
+    /// A sub-agent has worked since the last message of the user.
     has_delegated: bool,
     /// The message is the task of a sub-agent.
     is_task: bool,
@@ -169,7 +172,9 @@ impl<'a> Scan<'a> {
             found: urls(task.map(|task| &task.found_urls)),
             // The summarized messages are not known.
             has_read: source.is_compacted || task.is_some_and(|task| task.has_read),
-            has_written: source.is_compacted || task.is_some_and(|task| task.has_written),
+            has_written: source.is_compacted
+                || source.is_fork
+                || task.is_some_and(|task| task.has_written),
             links: 0,
         };
         Self {
@@ -229,7 +234,7 @@ impl<'a> Scan<'a> {
             return;
         }
         self.history.has_written |= class != ToolClass::Pure;
-        self.has_delegated |= class == ToolClass::SubAgent && origin.is_private();
+        self.has_delegated |= class == ToolClass::SubAgent;
         if let Some(address) = requested_url {
             self.requested.push(normalized_url(&address));
         }

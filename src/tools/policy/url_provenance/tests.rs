@@ -37,6 +37,8 @@ fn facts(name: &str, input: &RawValue) -> CallFacts {
         "Edit" => (ResultOrigin::Workspace, ToolClass::Checkable),
         "Bash" => (ResultOrigin::Directed, ToolClass::Effect),
         "Task" => (ResultOrigin::Directed, ToolClass::SubAgent),
+        // A sub-agent without a tool that reads private data.
+        "Scout" => (ResultOrigin::Model, ToolClass::SubAgent),
         _ => (ResultOrigin::Model, ToolClass::Pure),
     };
     let input: Value = serde_json::from_str(input.get()).unwrap();
@@ -54,8 +56,8 @@ fn history(messages: &[Value]) -> UrlHistory {
 }
 
 fn source(messages: &str) -> HistorySource<'_> {
-    let (is_compacted, is_sub_agent, task) = (false, false, None);
-    HistorySource { messages, is_compacted, is_sub_agent, task, current: &[] }
+    let (is_compacted, is_sub_agent, is_fork) = (false, false, false);
+    HistorySource { messages, is_compacted, is_sub_agent, is_fork, task: None, current: &[] }
 }
 
 fn verdict(address: &str, messages: &[Value]) -> UrlVerdict {
@@ -171,6 +173,15 @@ fn files_name_no_url_after_the_model_could_write() {
         let earlier = [read, found, write, written];
         assert_ne!(verdict(PAGE, &earlier), UrlVerdict::ModelOnly, "{writer}");
     }
+}
+
+#[test]
+fn files_of_a_fork_name_no_url() {
+    let messages = joined(&called("Read", PAGE));
+    let source = HistorySource { is_fork: true, ..source(&messages) };
+    let history = UrlHistory::read(&source, &facts);
+    assert_eq!(history.verdict(PAGE, [], MAX), UrlVerdict::ModelOnly);
+    assert!(history.task(PAGE, MAX, 1).has_written);
 }
 
 #[test]
@@ -291,6 +302,22 @@ fn sub_agents_use_up_the_links_of_their_parent() {
     messages.extend(called("Task", "Done."));
     assert_eq!(verdict(&link(1), &messages), UrlVerdict::TooManyLinks { max: MAX });
     assert_eq!(history(&messages).task("", MAX, 1).links, 0);
+}
+
+#[test]
+fn sub_agents_without_private_tools_use_up_the_links_once_private_data_was_read() {
+    let document = json!({ "role": "user", "content": [{ "type": "document", "source": {} }] });
+    let image = json!({ "role": "user", "content": [{ "type": "image", "source": {} }] });
+    for (start, is_private) in [(document, true), (image, true), (text("user", "hi"), false)] {
+        let mut messages = vec![start];
+        messages.extend(called("search", &links()));
+        assert_eq!(history(&messages).task("", MAX, 1).links, MAX);
+        messages.extend(called("Scout", "Done."));
+        assert_eq!(history(&messages).task("", MAX, 1).links, 0);
+        let too_many = UrlVerdict::TooManyLinks { max: MAX };
+        let expected = if is_private { too_many } else { UrlVerdict::Known };
+        assert_eq!(verdict(&link(1), &messages), expected);
+    }
 }
 
 #[test]

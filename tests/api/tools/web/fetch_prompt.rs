@@ -26,7 +26,7 @@ async fn a_page_is_sent_to_the_model_with_a_question_and_the_result_is_the_answe
     let run = session.ask("Bake").await;
     assert_eq!((&run["output_text"], &run["model_requests"]), (&json!("Done."), &json!(3)));
     let (url, flour) = (site.url("/page"), site.url("/flour"));
-    let answer = format!("{url}\n\nSome: {flour}, not [a URL that is not on the page].");
+    let answer = format!("{url}\n\nSome: <{flour}>, not [a URL that is not on the page].");
     assert_eq!(results(&session).await, [(false, answer)]);
 
     let question = app.upstream().body(1);

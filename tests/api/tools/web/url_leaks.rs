@@ -131,6 +131,29 @@ async fn a_url_in_an_answer_of_paraphrase_query_is_named_by_a_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_url_in_an_answer_about_a_page_is_the_models_unless_the_page_has_it() {
+    let site = Site::start().await;
+    let flour = site.url("/flour");
+    for (answer, made_up) in [
+        (flour.replacen("http", "HTTP", 1) + "?q=1234", format!("{flour}?q=1234")),
+        (format!("{flour})1234"), format!("{flour})1234")),
+        (format!("{flour}*1234"), format!("{flour}*1234")),
+        (format!("{flour}\0_1234"), format!("{flour}\u{fffd}_1234")),
+    ] {
+        let asks = json!({ "url": site.url("/page"), "prompt": "Name the URL" });
+        let script = json!({ "conversations": [
+            { "when": "<page", "replies": [says(&format!("See {answer} ."))] },
+            { "replies": [calls("WebFetch", asks), fetches(&made_up), says("Done.")] },
+        ], "otherwise": "refuse" });
+        let app = start(&site, script).await;
+        let session = session_of(&app).await;
+        let run = session.ask(&format!("Begin with {}", site.url("/page"))).await;
+        assert_waits_for(&session, &run, &made_up).await;
+    }
+    assert!(site.requested_paths().iter().all(|path| path == "/page"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_url_that_the_model_assembled_in_a_file_is_named_by_the_model() {
     let site = Site::start().await;
     let made_up = site.url("/page?secret=1234");
@@ -151,6 +174,29 @@ async fn a_url_that_the_model_assembled_in_a_file_is_named_by_the_model() {
         assert!(shown.contains(&made_up), "{shown}");
         assert_waits_for(&session, &run, &made_up).await;
     }
+    assert_eq!(site.requested_paths(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_url_in_a_file_of_a_fork_may_be_one_that_the_model_of_its_source_wrote() {
+    let site = Site::start().await;
+    let made_up = site.url("/page?secret=1234");
+    let write = calls("Write", json!({ "file_path": "a.md", "content": made_up }));
+    let read = calls("Read", json!({ "file_path": "a.md" }));
+    let script = json!({ "conversations": [
+        { "when": "Begin", "replies": [says("Hello.")] },
+        { "when": "Write", "replies": [write, says("Written.")] },
+        { "when": "Fetch", "replies": [read, fetches(&made_up), says("Done.")] },
+    ], "otherwise": "refuse" });
+    let app = start(&site, script).await;
+    let session = session_of(&app).await;
+    session.ask("Begin").await;
+    session.ask("Write").await;
+    let fork = app.post(&session.path("/forks")).json(&json!({ "after": 2 })).send().await.unwrap();
+    let fork: Value = fork.json().await.unwrap();
+    let fork = app.existing_session(fork["id"].as_str().unwrap());
+    let run = fork.ask("Fetch").await;
+    assert_waits_for(&fork, &run, &made_up).await;
     assert_eq!(site.requested_paths(), Vec::<String>::new());
 }
 
@@ -227,6 +273,31 @@ async fn the_links_of_one_reply_and_of_sub_agents_count_together() {
     let app = start(&site, parent_and_sub_agents(&parent, &sub_agent)).await;
     let session = session_of(&app).await;
     let run = session.ask(&format!("Begin with {letters}")).await;
+    assert_waits_for(&session, &run, &site.url("/letters/x")).await;
+    let spelled = site.requested_paths().into_iter().filter(|path| path.len() > 8).count();
+    assert_eq!(spelled, 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sub_agents_without_private_tools_share_the_links_after_a_document_was_attached() {
+    let site = Site::start().await;
+    let letters = site.url("/letters");
+    let parent = [
+        fetches(&letters),
+        starts_sub_agent(&format!("Read {letters}")),
+        fetches(&site.url("/letters/x")),
+        says("Done."),
+    ];
+    let mut sub_agent = vec![fetches(&letters)];
+    sub_agent.extend(spells(&site, "abcdefghij"));
+    sub_agent.push(says("Read."));
+    let app = start(&site, parent_and_sub_agents(&parent, &sub_agent)).await;
+    let settings = json!({ "tools": ["WebFetch", "Task"], "limits": { "rounds": 50 } });
+    let session = app.session_with(settings).await;
+    let source = json!({ "type": "text", "media_type": "text/plain", "data": "secret" });
+    let document = json!({ "type": "document", "source": source });
+    let text = json!({ "type": "text", "text": format!("Begin with {letters}") });
+    let run = session.ask_with(json!({ "content": [document, text] })).await;
     assert_waits_for(&session, &run, &site.url("/letters/x")).await;
     let spelled = site.requested_paths().into_iter().filter(|path| path.len() > 8).count();
     assert_eq!(spelled, 10);
