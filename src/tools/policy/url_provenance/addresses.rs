@@ -38,7 +38,10 @@ pub(in crate::tools) fn replace_unknown_addresses(
         let length = if are_known(word) {
             replaced.push_str(word);
             word.len()
-        } else if let Some(url) = candidates(word).find(|part| is_known(part) && are_known(part)) {
+        } else if let Some(url) = candidates(word)
+            .filter(|part| is_known(part) && are_known(part))
+            .min_by_key(|part| unpaired_parentheses(part))
+        {
             replaced.extend(["<", url, ">"]);
             url.len()
         } else {
@@ -88,6 +91,11 @@ fn candidates(whole: &str) -> impl Iterator<Item = &str> {
     [whole, before_possible_end(whole)].into_iter().flat_map(|text| {
         successors(Some(text), |text| text.strip_suffix(TRAILING_PUNCTUATION)).take(MAX_TRAILING)
     })
+}
+
+/// Returns the number of parentheses without a counterpart, such as that of a Markdown link.
+fn unpaired_parentheses(part: &str) -> usize {
+    part.matches('(').count().abs_diff(part.matches(')').count())
 }
 
 fn before_possible_end(word: &str) -> &str {
