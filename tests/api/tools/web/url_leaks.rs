@@ -184,15 +184,14 @@ async fn a_url_in_a_file_of_a_fork_may_be_one_that_the_model_of_its_source_wrote
     let write = calls("Write", json!({ "file_path": "a.md", "content": made_up }));
     let read = calls("Read", json!({ "file_path": "a.md" }));
     let script = json!({ "conversations": [
-        { "when": "Begin", "replies": [says("Hello.")] },
         { "when": "Write", "replies": [write, says("Written.")] },
         { "when": "Fetch", "replies": [read, fetches(&made_up), says("Done.")] },
     ], "otherwise": "refuse" });
     let app = start(&site, script).await;
     let session = session_of(&app).await;
-    session.ask("Begin").await;
     session.ask("Write").await;
-    let fork = app.post(&session.path("/forks")).json(&json!({ "after": 2 })).send().await.unwrap();
+    let fork =
+        app.post(&session.path("/forks")).json(&json!({ "before": 1 })).send().await.unwrap();
     let fork: Value = fork.json().await.unwrap();
     let fork = app.existing_session(fork["id"].as_str().unwrap());
     let run = fork.ask("Fetch").await;
