@@ -41,10 +41,7 @@ impl ReloadableFiles {
 /// reading it would never end.
 fn read_again<T>(path: &Path, read: impl FnOnce(&Path) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let metadata = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
-    ensure!(
-        metadata.is_file(),
-        "{} is not a regular file, so it is not read again",
-        path.display()
-    );
+    let is_readable = metadata.is_file() || metadata.is_dir();
+    ensure!(is_readable, "{} is not a regular file, so it is not read again", path.display());
     read(path)
 }

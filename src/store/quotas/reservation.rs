@@ -52,13 +52,12 @@ impl ByteQuota {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         let mut sum = stored.sum();
         let used = sum.stored.saturating_add(sum.reserved);
-        match QuotaExceeded::check(QuotaResource::StoredBytes, used, bytes, *limit) {
-            Some(exceeded) => Err(exceeded),
-            None => {
-                sum.reserved = sum.reserved.saturating_add(bytes);
-                Ok(ReservedBytes(Some((Arc::clone(stored), bytes))))
-            }
+        let exceeded = QuotaExceeded::check(QuotaResource::StoredBytes, used, bytes, *limit);
+        if let Some(exceeded) = exceeded {
+            return Err(exceeded);
         }
+        sum.reserved = sum.reserved.saturating_add(bytes);
+        Ok(ReservedBytes(Some((Arc::clone(stored), bytes))))
     }
 }
 

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{CallRecord, NewMessage, StepCommit};
+use super::call_record::CallRecord;
+use super::step_commit::{NewMessage, StepCommit};
 use crate::domain::claim::Fence;
 use crate::domain::event::NewEvent;
 use crate::domain::ids::{RunId, SessionId};

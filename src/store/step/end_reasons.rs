@@ -3,7 +3,7 @@
 
 use sqlx::PgConnection;
 
-use super::StepCommit;
+use super::step_commit::StepCommit;
 use crate::domain::ids::SessionId;
 use crate::store::StoreError;
 

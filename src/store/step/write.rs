@@ -7,7 +7,8 @@ use super::columns::{
     CallColumns, EventColumns, MessageColumns, PlannedColumns, ReadColumns, StepColumns,
     UsageColumns,
 };
-use super::{Committed, EncodedStep};
+use super::encoded::EncodedStep;
+use super::step_commit::Committed;
 use crate::domain::event::{NewEvent, Stamp};
 use crate::domain::permission::PermissionMode;
 use crate::store::StoreError;
@@ -58,10 +59,10 @@ pub async fn write(
     steps: &[&EncodedStep],
 ) -> Result<Vec<Written>, StoreError> {
     let rows = execute(conn, steps).await?;
-    Ok(rows.into_iter().zip(steps).map(|(row, step)| written(row, step)).collect())
+    Ok(rows.iter().zip(steps).map(|(row, step)| written(row, step)).collect())
 }
 
-fn written(row: Row, step: &EncodedStep) -> Written {
+fn written(row: &Row, step: &EncodedStep) -> Written {
     if !row.is_locked {
         return Written::Skipped;
     }
