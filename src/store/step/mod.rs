@@ -2,8 +2,8 @@
 //!
 //! Messages, ledger rows, events and the state of the run change in a single statement. So no crash
 //! leaves an assistant message without its ledger rows, and a worker that lost its claim writes
-//! nothing. The statement is also a single round trip, and writes steps of many runs for little more
-//! than the cost of one.
+//! nothing. The statement is also a single round trip. It writes the steps of many runs at once, which
+//! costs the database less than a statement for each.
 
 mod call_record;
 mod columns;
