@@ -87,8 +87,9 @@ async fn act(conn: &mut PgConnection, tenant: &str, action: Action) -> anyhow::R
     match action {
         Action::List => {}
         Action::Set { resource, limit: QuotaLimit(limit) } => {
-            check_limit(resource.into(), limit)?;
-            set(conn, id, resource.into(), limit).await?;
+            let resource: QuotaResource = resource.into();
+            resource.check_limit(limit).map_err(anyhow::Error::msg)?;
+            set(conn, id, resource, limit).await?;
         }
         Action::Remove { resource } => {
             let resource: QuotaResource = resource.into();
@@ -98,19 +99,6 @@ async fn act(conn: &mut PgConnection, tenant: &str, action: Action) -> anyhow::R
         }
     }
     show(conn, id).await
-}
-
-/// Refuses a quota that could never apply.
-fn check_limit(resource: QuotaResource, limit: Option<i64>) -> anyhow::Result<()> {
-    if let (Some(max), Some(limit)) = (resource.fixed_limit(), limit)
-        && limit > max
-    {
-        let name = resource.as_str();
-        bail!(
-            "the quota {limit} for {name} is over the fixed limit of {max}, which always applies"
-        );
-    }
-    Ok(())
 }
 
 /// Prints one line per resource.

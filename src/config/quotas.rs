@@ -3,7 +3,6 @@
 use clap::Args;
 
 use crate::domain::quota::{QuotaLimits, QuotaResource};
-use crate::domain::webhook::MAX_WEBHOOKS;
 
 /// A limit, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,9 +20,7 @@ pub fn quota(text: &str) -> Result<QuotaLimit, String> {
 
 fn webhook_quota(text: &str) -> Result<QuotaLimit, String> {
     let quota = quota(text)?;
-    if quota.0.is_some_and(|limit| limit > MAX_WEBHOOKS) {
-        return Err(format!("{text} is more than {MAX_WEBHOOKS}, the fixed limit"));
-    }
+    QuotaResource::Webhooks.check_limit(quota.0)?;
     Ok(quota)
 }
 

@@ -61,6 +61,17 @@ impl QuotaResource {
         }
     }
 
+    /// Refuses a quota that could never apply, because it is larger than the fixed limit.
+    pub fn check_limit(self, limit: Option<i64>) -> Result<(), String> {
+        match (self.fixed_limit(), limit) {
+            (Some(max), Some(limit)) if limit > max => Err(format!(
+                "the quota {limit} for {} is over the fixed limit of {max}, which always applies",
+                self.as_str()
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The noun for the units, in messages.
     const fn unit(self) -> &'static str {
         match self {
