@@ -11,17 +11,24 @@ use super::newest;
 use crate::support::machine::HUNG;
 use crate::support::{Program, TestApp, binary, data_dir, outcome, replies, says};
 
-/// A migration of a later version that this version can work with.
-const EXPANSION: &str = "
-    BEGIN;
-    ALTER TABLE sessions ADD COLUMN later text NOT NULL DEFAULT 'later';
-    ALTER TABLE runs ADD COLUMN later text;
-    ALTER TABLE events ADD COLUMN later integer;
-    ALTER TABLE messages ADD COLUMN later integer;
-    CREATE TABLE later (session_id uuid REFERENCES sessions (id) ON DELETE CASCADE, tenant_id uuid);
-    SELECT keep_tenants_apart('later');
-    INSERT INTO _sqlx_migrations SELECT 9999, 'later', now(), true, '', 0;
-    COMMIT";
+/// The statements of a migration of a later version that this version can work with.
+const EXPANSION: [&str; 7] = [
+    "ALTER TABLE sessions ADD COLUMN later text NOT NULL DEFAULT 'later'",
+    "ALTER TABLE runs ADD COLUMN later text",
+    "ALTER TABLE events ADD COLUMN later integer",
+    "ALTER TABLE messages ADD COLUMN later integer",
+    "CREATE TABLE later (session_id uuid REFERENCES sessions (id) ON DELETE CASCADE, tenant_id uuid)",
+    "SELECT keep_tenants_apart('later')",
+    "INSERT INTO _sqlx_migrations SELECT 9999, 'later', now(), true, '', 0",
+];
+
+/// Each statement commits alone: one transaction would lock table after table, and can deadlock with a
+/// query of the running service. `migrate` repeats such a transaction, this does not.
+async fn expand_schema(pool: &PgPool) {
+    for statement in EXPANSION {
+        pool.execute(statement).await.unwrap();
+    }
+}
 
 async fn readiness(url: &str, client: &reqwest::Client) -> (u16, Value) {
     let response = client.get(format!("{url}/readyz")).send().await.unwrap();
@@ -69,7 +76,7 @@ async fn a_running_and_a_new_process_serve_next_to_a_newer_schema_that_requires_
     let (pool, url) = (app.database.pool(1), app.database.url());
     let session = app.session().await;
     assert_eq!(session.ask("Hello").await["status"], "completed");
-    pool.execute(EXPANSION).await.unwrap();
+    expand_schema(&pool).await;
 
     let (folder, client) = (data_dir(), app.client.clone());
     let name = folder.path().to_str().unwrap();
@@ -100,7 +107,7 @@ async fn a_running_and_a_new_process_serve_next_to_a_newer_schema_that_requires_
 async fn every_command_and_readiness_refuse_a_schema_that_requires_a_newer_program() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
     let (pool, url) = (app.database.pool(1), app.database.url());
-    pool.execute(EXPANSION).await.unwrap();
+    expand_schema(&pool).await;
     require(&pool, 9000).await;
     let known = newest();
     let detail = format!(
