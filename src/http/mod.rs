@@ -42,7 +42,7 @@ pub fn router(api: Api) -> Router {
     };
     let v1 = v1.route_layer(from_fn_with_state(api.keyring.clone(), auth::layer));
     let (pages, metrics) = (api.options.browser_policy.clone(), Arc::clone(&api.metrics));
-    let health = api.health.clone();
+    let (health, tasks) = (api.health.clone(), api.tasks.clone());
     // Clients should use the paths with the version prefix; those without are for manual requests.
     let router = Router::new()
         .merge(v1.clone())
@@ -51,11 +51,11 @@ pub fn router(api: Api) -> Router {
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)
         .layer(middleware::from_fn(server::deadline::layer))
-        .layer(from_fn_with_state(api.clone(), server::detached::layer))
-        .with_state(api)
+        .layer(from_fn_with_state(tasks, server::detached::layer))
+        .with_state(Arc::new(api))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(CatchPanicLayer::custom(error::panicked))
-        .layer(from_fn_with_state(pages.clone(), server::browser_guard::layer))
+        .layer(from_fn_with_state(Arc::new(pages.clone()), server::browser_guard::layer))
         .layer(from_fn_with_state(metrics, server::request_id::layer));
     let router = if pages.origins.is_empty() {
         router
@@ -75,7 +75,7 @@ pub fn health_router(health: Health) -> Router {
 pub fn metrics_router(health: Health) -> Router {
     let metrics = Arc::clone(&health.metrics);
     let (metrics_routes, _) = openapi::metrics().split_for_parts();
-    finished(metrics_routes.with_state(health), metrics)
+    finished(metrics_routes.with_state(Arc::new(health)), metrics)
 }
 
 fn finished(routes: Router, metrics: Arc<Metrics>) -> Router {
@@ -93,5 +93,5 @@ fn operations<S: Clone + Send + Sync + 'static>(health: Health) -> Router<S> {
         operations = operations.merge(openapi::metrics());
     }
     let (operations, _) = operations.split_for_parts();
-    operations.route(SCRIPT_PATH, get(get_docs_script)).with_state(health)
+    operations.route(SCRIPT_PATH, get(get_docs_script)).with_state(Arc::new(health))
 }

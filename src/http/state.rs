@@ -53,7 +53,7 @@ pub struct Options {
 }
 
 /// The state that handlers share.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Api {
     /// The use cases.
     pub service: Arc<Service>,
@@ -122,14 +122,14 @@ impl Api {
     }
 }
 
-impl FromRef<Api> for BodyLimits {
-    fn from_ref(api: &Api) -> Self {
+impl FromRef<Arc<Api>> for BodyLimits {
+    fn from_ref(api: &Arc<Api>) -> Self {
         Self { timeout: api.options.timeouts.body, draining: api.draining.clone() }
     }
 }
 
-impl FromRef<Api> for LargeBodies {
-    fn from_ref(api: &Api) -> Self {
+impl FromRef<Arc<Api>> for LargeBodies {
+    fn from_ref(api: &Arc<Api>) -> Self {
         api.large_bodies.clone()
     }
 }

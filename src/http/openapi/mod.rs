@@ -4,6 +4,8 @@ mod document;
 pub(in crate::http) mod page;
 mod refusals;
 
+use std::sync::Arc;
+
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -49,7 +51,7 @@ use crate::http::state::Api;
 struct Document;
 
 /// The routes that are served with and without the version prefix.
-pub(in crate::http) fn routes() -> OpenApiRouter<Api> {
+pub(in crate::http) fn routes() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::new()
         .routes(routes!(sessions::create_session, sessions::list_sessions))
         .routes(routes!(sessions::get_session, sessions::update_session, sessions::delete_session))
@@ -92,7 +94,7 @@ pub(in crate::http) fn routes() -> OpenApiRouter<Api> {
 }
 
 /// The routes for operators.
-pub(in crate::http) fn operations() -> OpenApiRouter<Health> {
+pub(in crate::http) fn operations() -> OpenApiRouter<Arc<Health>> {
     OpenApiRouter::new()
         .routes(routes!(health::get_health))
         .routes(routes!(health::get_readiness))
@@ -101,7 +103,7 @@ pub(in crate::http) fn operations() -> OpenApiRouter<Health> {
 }
 
 /// The route of the metrics, which may have an address of its own.
-pub(in crate::http) fn metrics() -> OpenApiRouter<Health> {
+pub(in crate::http) fn metrics() -> OpenApiRouter<Arc<Health>> {
     OpenApiRouter::new().routes(routes!(health::get_metrics))
 }
 

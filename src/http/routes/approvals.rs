@@ -1,5 +1,7 @@
 //! Approvals: calls that wait for a decision, and the decisions.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -77,7 +79,7 @@ impl From<PendingCall> for ApprovalResource {
     )
 )]
 pub(in crate::http) async fn list_approvals(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
 ) -> Result<Json<Page<ApprovalResource>>, ApiError> {
@@ -139,7 +141,7 @@ impl From<DecideCall> for ApprovalDecision {
     )
 )]
 pub(in crate::http) async fn decide_approval(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: CallPath,
     body: JsonBody<DecideCall>,

@@ -1,5 +1,7 @@
 //! The events of a session, as pages and as a stream.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
@@ -82,7 +84,7 @@ pub(in crate::http) struct StreamHeaders {
     )
 )]
 pub(in crate::http) async fn list_events(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     query: TypedParams<ListEvents>,
@@ -138,7 +140,7 @@ fn encode_page(page: Page<Frame>) -> Response {
     )
 )]
 pub(in crate::http) async fn stream_events(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     query: TypedParams<StreamEvents>,

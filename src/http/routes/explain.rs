@@ -1,5 +1,7 @@
 //! An explanation of the state of a run.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use jiff::Timestamp;
@@ -116,7 +118,7 @@ fn answer_path(session_id: SessionId, calls: &[OpenCall]) -> Option<String> {
     )
 )]
 pub(in crate::http) async fn explain_run(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: RunPath,
 ) -> Result<Json<ExplanationResource>, ApiError> {

@@ -1,5 +1,7 @@
 //! Liveness, readiness, metrics and the OpenAPI document.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -49,7 +51,7 @@ pub(in crate::http) async fn get_health() -> Json<Health> {
     )
 )]
 pub(in crate::http) async fn get_readiness(
-    State(state): State<HealthState>,
+    State(state): State<Arc<HealthState>>,
 ) -> (StatusCode, Json<Readiness>) {
     let checks = Checks::run(&state).await;
     let is_ready = checks.are_passed();
@@ -72,7 +74,7 @@ pub(in crate::http) async fn get_readiness(
     )
 )]
 pub(in crate::http) async fn get_metrics(
-    State(state): State<HealthState>,
+    State(state): State<Arc<HealthState>>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, ApiError> {
     state.metrics_access.check(&headers)?;

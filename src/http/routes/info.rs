@@ -1,6 +1,7 @@
 //! The version, the limits and the features of the service.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::LazyLock;
 
 use axum::Json;
@@ -87,7 +88,7 @@ const ADAPTERS: [(&str, &str); 4] = [
     responses((status = 200, description = "The version, the limits and the features.", body = InfoResource))
 )]
 pub(in crate::http) async fn get_info(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     _caller: Caller,
 ) -> Json<InfoResource> {
     let options = &api.options;

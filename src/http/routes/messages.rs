@@ -1,5 +1,7 @@
 //! The history of a session.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use http::Uri;
@@ -62,7 +64,7 @@ pub(in crate::http) enum MessageView {
     )
 )]
 pub(in crate::http) async fn list_messages(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     query: Params<ListMessages>,

@@ -1,5 +1,7 @@
 //! The known models and their capabilities.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -44,7 +46,7 @@ pub(in crate::http) struct ModelResource {
     responses((status = 200, description = "The known models.", body = Page<ModelResource>))
 )]
 pub(in crate::http) async fn list_models(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     _caller: Caller,
 ) -> Json<Page<ModelResource>> {
     let (models, default) = (&api.service.defaults.model_rules.models, &api.service.defaults.model);

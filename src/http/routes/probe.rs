@@ -1,6 +1,7 @@
 //! Probe streams, which show whether proxies between a client and the service buffer streams.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -100,7 +101,7 @@ pub(in crate::http) struct ProbeEvent {
     )
 )]
 pub(in crate::http) async fn stream_probe(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     query: Params<StreamProbe>,
     headers: HeaderMap,
@@ -138,7 +139,7 @@ pub(in crate::http) async fn stream_probe(
 
 /// A probe that is being streamed.
 struct Probe {
-    api: Api,
+    api: Arc<Api>,
     listener: Listener,
     /// The number of the next event, and its time.
     next: i64,
@@ -203,7 +204,7 @@ pub(in crate::http) struct ProbeResource {
     responses((status = 200, description = "The recent probes.", body = Page<ProbeResource>))
 )]
 pub(in crate::http) async fn list_probes(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
 ) -> Json<Page<ProbeResource>> {
     let resource = |(id, state)| ProbeResource { r#type: "probe", id, state };

@@ -1,5 +1,7 @@
 //! The recorded model requests of a run.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -140,7 +142,7 @@ pub(in crate::http) struct ListRequests {
     )
 )]
 pub(in crate::http) async fn list_requests(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: RunPath,
     query: Params<ListRequests>,
@@ -170,7 +172,7 @@ pub(in crate::http) async fn list_requests(
     )
 )]
 pub(in crate::http) async fn get_request(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: RequestPath,
 ) -> Result<Json<RequestResource>, ApiError> {

@@ -1,5 +1,7 @@
 //! Runs: listing, reading, streaming and cancelling them.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -54,7 +56,7 @@ pub(in crate::http) struct ListRuns {
     )
 )]
 pub(in crate::http) async fn list_runs(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     query: Params<ListRuns>,
@@ -79,7 +81,7 @@ pub(in crate::http) async fn list_runs(
     )
 )]
 pub(in crate::http) async fn get_run(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: RunPath,
 ) -> Result<Json<RunResource>, ApiError> {
@@ -107,7 +109,7 @@ pub(in crate::http) async fn get_run(
     )
 )]
 pub(in crate::http) async fn stream_run(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: RunPath,
     query: TypedParams<StreamEvents>,
@@ -152,7 +154,7 @@ pub(in crate::http) async fn stream_run(
     )
 )]
 pub(in crate::http) async fn cancel_run(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: RunPath,
 ) -> Result<Response, ApiError> {
@@ -176,7 +178,7 @@ pub(in crate::http) async fn cancel_run(
     )
 )]
 pub(in crate::http) async fn cancel_session(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
 ) -> Result<Response, ApiError> {

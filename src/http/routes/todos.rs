@@ -1,5 +1,7 @@
 //! The todo list that the model keeps.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -38,7 +40,7 @@ pub(in crate::http) struct TodoList {
     )
 )]
 pub(in crate::http) async fn get_todos(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     headers: HeaderMap,

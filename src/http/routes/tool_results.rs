@@ -1,5 +1,7 @@
 //! Results of calls that the client runs.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
@@ -85,7 +87,7 @@ impl CreateToolResults {
     )
 )]
 pub(in crate::http) async fn create_tool_results(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     body: LargeJsonBody<CreateToolResults>,

@@ -1,5 +1,7 @@
 //! The catalog of tools.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -22,7 +24,7 @@ pub(in crate::http) struct ToolResource {
     get, path = "/tools", operation_id = "list_tools", tag = "tools",
     responses((status = 200, description = "All tools.", body = Page<ToolResource>))
 )]
-pub(in crate::http) async fn list_tools(State(api): State<Api>) -> Json<Page<ToolResource>> {
+pub(in crate::http) async fn list_tools(State(api): State<Arc<Api>>) -> Json<Page<ToolResource>> {
     let usual = api.service.defaults.tools.as_ref();
     let resource = |entry: CatalogEntry| {
         let default = usual.is_none_or(|names| names.contains(&entry.name));

@@ -1,5 +1,7 @@
 //! Usage and cost of model requests.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use jiff::civil::Date;
@@ -98,7 +100,7 @@ pub(in crate::http) struct GetSessionUsage {
     )
 )]
 pub(in crate::http) async fn get_session_usage(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     query: Params<GetSessionUsage>,
@@ -197,7 +199,7 @@ pub(in crate::http) struct TenantUsage {
     )
 )]
 pub(in crate::http) async fn get_usage(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     query: Params<GetUsage>,
 ) -> Result<Json<TenantUsage>, ApiError> {

@@ -1,5 +1,7 @@
 //! Verification of a session.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -50,7 +52,7 @@ impl From<Verification> for VerificationResource {
     )
 )]
 pub(in crate::http) async fn verify_session(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
 ) -> Result<Json<VerificationResource>, ApiError> {

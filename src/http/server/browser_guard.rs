@@ -39,7 +39,7 @@ pub struct BrowserPolicy {
 
 /// Refuses requests from pages of origins that are not allowed.
 pub(in crate::http) async fn layer(
-    State(pages): State<BrowserPolicy>,
+    State(pages): State<Arc<BrowserPolicy>>,
     request: Request,
     next: Next,
 ) -> Response {

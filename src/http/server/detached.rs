@@ -10,11 +10,11 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::http::error::ApiError;
 use crate::http::server::forwarded::carry;
-use crate::http::state::Api;
 
 tokio::task_local! {
     static DISCONNECTED: CancellationToken;
@@ -22,7 +22,7 @@ tokio::task_local! {
 
 /// Runs requests with unsafe methods in a task that outlives the connection.
 pub(in crate::http) async fn layer(
-    State(api): State<Api>,
+    State(tasks): State<TaskTracker>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -31,8 +31,7 @@ pub(in crate::http) async fn layer(
     }
     let disconnected = CancellationToken::new();
     let _guard = disconnected.clone().drop_guard();
-    match api
-        .tasks
+    match tasks
         .spawn(DISCONNECTED.scope(disconnected, carry(next.run(request))).in_current_span())
         .await
     {

@@ -4,6 +4,7 @@
 //! aborted instead, and clients reconnect.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{io, mem};
 
@@ -40,13 +41,13 @@ const PAGE_BYTES: usize = 64 * 1024;
 /// Responds with a stream. A subscription that was made before the run was accepted misses none of
 /// its events.
 pub(in crate::http) fn respond(
-    api: &Api,
+    api: &Arc<Api>,
     request: StreamRequest,
     subscription: Subscription,
     permit: StreamPermit,
 ) -> Response {
     let format = request.format;
-    let reader = Reader::new(api.clone(), request, subscription, permit);
+    let reader = Reader::new(Arc::clone(api), request, subscription, permit);
     let body = stream::unfold(reader, async |mut reader| {
         let item = reader.next().await?;
         Some((item, reader))
@@ -66,7 +67,7 @@ pub(in crate::http) fn streamed(body: Body, format: StreamFormat) -> Response {
 
 /// The state of one stream.
 struct Reader {
-    api: Api,
+    api: Arc<Api>,
     request: StreamRequest,
     /// None while the backlog is long, because signals would pile up.
     subscription: Option<Subscription>,
@@ -88,7 +89,7 @@ struct Reader {
 
 impl Reader {
     fn new(
-        api: Api,
+        api: Arc<Api>,
         request: StreamRequest,
         subscription: Subscription,
         permit: StreamPermit,

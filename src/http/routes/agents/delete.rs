@@ -1,5 +1,7 @@
 //! Deleting agents.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use http::{HeaderMap, StatusCode};
 
@@ -30,7 +32,7 @@ use crate::service::agents::{self, DeleteAgent};
     )
 )]
 pub(in crate::http) async fn delete_agent(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: AgentPath,
     headers: HeaderMap,

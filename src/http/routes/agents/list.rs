@@ -1,5 +1,7 @@
 //! Lists of agents.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use http::Uri;
@@ -69,7 +71,7 @@ pub(in crate::http) struct ListAgents {
     )
 )]
 pub(in crate::http) async fn list_agents(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     query: Params<ListAgents>,
     uri: Uri,

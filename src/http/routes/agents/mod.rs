@@ -5,6 +5,8 @@ mod list;
 mod put;
 mod resource;
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode};
@@ -50,7 +52,7 @@ pub(in crate::http) struct GetAgent {
     )
 )]
 pub(in crate::http) async fn get_agent(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: AgentPath,
     query: Params<GetAgent>,

@@ -1,5 +1,7 @@
 //! Creating agents and their next versions.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
@@ -48,7 +50,7 @@ use crate::service::agents::{self, AgentProfile, PutAgent, PutOutcome};
     )
 )]
 pub(in crate::http) async fn put_agent(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: AgentPath,
     headers: HeaderMap,

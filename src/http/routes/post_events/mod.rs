@@ -2,6 +2,8 @@
 
 mod body;
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
@@ -77,7 +79,7 @@ pub(in crate::http) struct AppliedEvent {
     )
 )]
 pub(in crate::http) async fn create_events(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     Extension(trace): Extension<Trace>,

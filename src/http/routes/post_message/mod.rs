@@ -3,6 +3,8 @@
 mod body;
 mod response;
 
+use std::sync::Arc;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
@@ -91,7 +93,7 @@ use response::{PostResponse, accepted};
     )
 )]
 pub(in crate::http) async fn create_message(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     trace: Extension<Trace>,

@@ -1,5 +1,6 @@
 //! The three forms of the response: the run, a stream of its events, or the settled run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -31,7 +32,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The request to which the response belongs.
 pub(super) struct PostResponse<'a> {
-    pub(super) api: &'a Api,
+    pub(super) api: &'a Arc<Api>,
     pub(super) tenant: TenantId,
     pub(super) headers: &'a HeaderMap,
 }

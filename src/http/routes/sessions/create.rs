@@ -1,5 +1,7 @@
 //! Creating sessions.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 
@@ -43,7 +45,7 @@ use crate::service::sessions;
     )
 )]
 pub(in crate::http) async fn create_session(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     body: KeyedJsonBody<CreateSession>,
 ) -> Result<Response, ApiError> {

@@ -1,5 +1,7 @@
 //! Deleting sessions.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
@@ -53,7 +55,7 @@ pub(in crate::http) enum Forks {
     )
 )]
 pub(in crate::http) async fn delete_session(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     query: Params<DeleteSession>,

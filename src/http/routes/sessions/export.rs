@@ -80,7 +80,7 @@ fn file_name(format: ExportFormat, id: SessionId) -> String {
     )
 )]
 pub(in crate::http) async fn export_session(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     query: Params<ExportSession>,

@@ -1,5 +1,7 @@
 //! Forks: sessions that continue from a message of another session.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, Uri};
@@ -58,7 +60,7 @@ use crate::service::sessions::list_forks as list;
     )
 )]
 pub(in crate::http) async fn create_fork(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     headers: HeaderMap,
@@ -100,7 +102,7 @@ pub(in crate::http) struct ListForks {
     )
 )]
 pub(in crate::http) async fn list_forks(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     query: Params<ListForks>,

@@ -1,5 +1,7 @@
 //! Importing sessions.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 
@@ -41,7 +43,7 @@ use crate::service::sessions::import::{self, ImportRequest};
     )
 )]
 pub(in crate::http) async fn import_session(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     body: LargeLines,
 ) -> Result<Response, ApiError> {

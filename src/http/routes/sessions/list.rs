@@ -1,5 +1,7 @@
 //! Lists of sessions.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use http::Uri;
@@ -32,7 +34,7 @@ use crate::service::sessions;
     )
 )]
 pub(in crate::http) async fn list_sessions(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     query: SessionQuery,
     uri: Uri,

@@ -11,6 +11,8 @@ mod response;
 mod tickets;
 mod update;
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -49,7 +51,7 @@ pub(in crate::http) use update::*;
     )
 )]
 pub(in crate::http) async fn get_session(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     headers: HeaderMap,

@@ -1,5 +1,7 @@
 //! Tickets for event streams.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -42,7 +44,7 @@ pub(in crate::http) struct TicketResource {
     )
 )]
 pub(in crate::http) async fn create_ticket(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
 ) -> Result<impl IntoResponse, ApiError> {

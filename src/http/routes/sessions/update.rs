@@ -1,5 +1,7 @@
 //! Changing sessions.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
@@ -84,7 +86,7 @@ fn explain_pinned(error: ApiError) -> ApiError {
     )
 )]
 pub(in crate::http) async fn update_session(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
     headers: HeaderMap,

@@ -1,5 +1,7 @@
 //! Deliveries of webhooks.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -131,7 +133,7 @@ pub(in crate::http) struct Replayed {
     )
 )]
 pub(in crate::http) async fn test_webhook(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: WebhookPath,
 ) -> Result<(StatusCode, Json<TestDelivery>), ApiError> {
@@ -153,7 +155,7 @@ pub(in crate::http) async fn test_webhook(
     )
 )]
 pub(in crate::http) async fn list_deliveries(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: WebhookPath,
     query: Params<ListDeliveries>,
@@ -182,7 +184,7 @@ pub(in crate::http) async fn list_deliveries(
     )
 )]
 pub(in crate::http) async fn replay_delivery(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: DeliveryPath,
 ) -> Result<(StatusCode, Json<Replayed>), ApiError> {
@@ -211,7 +213,7 @@ pub(in crate::http) async fn replay_delivery(
     )
 )]
 pub(in crate::http) async fn replay_deliveries(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: WebhookPath,
     body: JsonBody<ReplayDeliveries>,

@@ -2,6 +2,8 @@
 
 pub(in crate::http) mod deliveries;
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -99,7 +101,7 @@ pub(in crate::http) struct RotatedSecret {
     )
 )]
 pub(in crate::http) async fn create_webhook(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     body: JsonBody<CreateWebhook>,
 ) -> Result<Response, ApiError> {
@@ -117,7 +119,7 @@ pub(in crate::http) async fn create_webhook(
     responses((status = 200, description = "All webhooks.", body = Page<WebhookResource>))
 )]
 pub(in crate::http) async fn list_webhooks(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
 ) -> Result<Json<Page<WebhookResource>>, ApiError> {
     let webhooks = webhooks::list_webhooks(&api.service, caller.tenant).await?;
@@ -135,7 +137,7 @@ pub(in crate::http) async fn list_webhooks(
     )
 )]
 pub(in crate::http) async fn get_webhook(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: WebhookPath,
 ) -> Result<Json<WebhookResource>, ApiError> {
@@ -165,7 +167,7 @@ pub(in crate::http) async fn get_webhook(
     )
 )]
 pub(in crate::http) async fn update_webhook(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: WebhookPath,
     body: JsonBody<UpdateWebhook>,
@@ -185,7 +187,7 @@ pub(in crate::http) async fn update_webhook(
     )
 )]
 pub(in crate::http) async fn delete_webhook(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: WebhookPath,
 ) -> Result<StatusCode, ApiError> {
@@ -206,7 +208,7 @@ pub(in crate::http) async fn delete_webhook(
     )
 )]
 pub(in crate::http) async fn rotate_webhook_secret(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     caller: Caller,
     path: WebhookPath,
 ) -> Result<Json<RotatedSecret>, ApiError> {
