@@ -11,10 +11,10 @@ use super::output;
 use crate::app::connect;
 use crate::config::{Database, DatabaseArgs};
 use crate::domain::ids::SessionId;
-use crate::domain::verification::{Checked, Verification};
+use crate::domain::verification::{Checked, Finding, Verification};
 use crate::store::roles::serve_all;
 use crate::store::schema::check_schema;
-use crate::store::verify::{list_sessions, session};
+use crate::store::verify::{check_named_sessions, list_sessions, session};
 use private_postgres::Existing;
 
 /// Number of session ids that are read at once.
@@ -63,14 +63,19 @@ struct Total {
 
 impl Total {
     fn take(&mut self, verification: &Verification) {
-        for finding in &verification.findings {
+        self.sessions += 1;
+        self.checked += verification.checked;
+        self.report(&verification.findings);
+    }
+
+    /// Prints the findings of one session.
+    fn report(&mut self, findings: &[Finding]) {
+        for finding in findings {
             // Tool call ids come from the model and may contain line breaks.
             output::print_line(&finding.to_string().replace(char::is_control, " "));
         }
-        self.sessions += 1;
-        self.broken += usize::from(!verification.findings.is_empty());
-        self.findings += verification.findings.len();
-        self.checked += verification.checked;
+        self.broken += usize::from(!findings.is_empty());
+        self.findings += findings.len();
     }
 
     fn summary(&self) -> String {
@@ -104,7 +109,10 @@ async fn verify(options: &PgConnectOptions, only: Option<SessionId>) -> anyhow::
             Some(verification) => total.take(&verification),
             None => bail!("session {id} does not exist"),
         },
-        None => verify_all(&mut conn, &mut total).await?,
+        None => {
+            verify_all(&mut conn, &mut total).await?;
+            find_rows_without_session(&mut conn, &mut total).await?;
+        }
     }
     conn.close().await?;
     output::print_line(&total.summary());
@@ -125,5 +133,21 @@ async fn verify_all(conn: &mut PgConnection, total: &mut Total) -> anyhow::Resul
                 total.take(&verification);
             }
         }
+    }
+}
+
+/// Reports the rows of sessions that do not exist.
+async fn find_rows_without_session(
+    conn: &mut PgConnection,
+    total: &mut Total,
+) -> anyhow::Result<()> {
+    let mut after = None;
+    loop {
+        let named = check_named_sessions(conn, after, BATCH).await?;
+        for finding in &named.findings {
+            total.report(std::slice::from_ref(finding));
+        }
+        let Some(last) = named.last else { return Ok(()) };
+        after = Some(last);
     }
 }

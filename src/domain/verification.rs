@@ -11,6 +11,9 @@ use super::ids::{RunId, SessionId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Invariant {
+    /// Every row belongs to a session that exists. Only `twostep verify` checks this, because a
+    /// session that does not exist cannot be requested.
+    SessionExists,
     /// Stored JSON can be parsed by this version.
     Readable,
     /// Every row has the tenant of its session.
@@ -70,6 +73,7 @@ impl Invariant {
     /// The invariant as text on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::SessionExists => "session_exists",
             Self::Readable => "readable",
             Self::TenantsAgree => "tenants_agree",
             Self::MessagesNumbered => "messages_numbered",

@@ -125,8 +125,8 @@ pub async fn raise_timeouts(conn: &mut PgConnection) -> Result<(), StoreError> {
 /// in the sums of their owner.
 ///
 /// Nothing waits long for a deletion: the sums, to which other deletions of the same owner add as
-/// well, are written last. Events are deleted by cascade, because the roles may not delete them
-/// directly.
+/// well, are written last. All other rows are deleted by a trigger and by cascades, because the roles
+/// may not delete messages and events directly (`migrations/0039_deletion_of_sessions.sql`).
 pub async fn delete(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -138,10 +138,7 @@ pub async fn delete(
     sqlx::query!("DELETE FROM inherited WHERE session_id = ANY ($1)", &ids)
         .execute(&mut *conn)
         .await?;
-    // Messages and calls are deleted by cascade.
-    sqlx::query!("DELETE FROM runs WHERE session_id = ANY ($1)", &ids).execute(&mut *conn).await?;
     let sums = deleted_usage::take(conn, &ids).await?;
-    // All other rows are deleted by cascade.
     sqlx::query!("DELETE FROM sessions WHERE id = ANY ($1)", &ids).execute(&mut *conn).await?;
     deleted_usage::add(conn, &sums).await
 }

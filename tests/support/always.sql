@@ -84,6 +84,16 @@ SELECT 'every open reservation belongs to a running run', v.run_id::text
 FROM reservations v JOIN runs r ON r.id = v.run_id
 WHERE v.spent_at IS NULL AND r.status <> 'running'
 UNION ALL
+SELECT 'every row has a session', r.name || ' ' || r.session_id
+FROM (
+    SELECT 'runs' AS name, session_id FROM runs
+    UNION ALL SELECT 'messages', session_id FROM messages
+    UNION ALL SELECT 'tool_calls', session_id FROM tool_calls
+    UNION ALL SELECT 'events', session_id FROM events
+    UNION ALL SELECT 'requests', session_id FROM requests
+    UNION ALL SELECT 'seen_files', session_id FROM seen_files) r
+WHERE NOT EXISTS (SELECT FROM sessions s WHERE s.id = r.session_id)
+UNION ALL
 SELECT 'every row has the tenant of its session', s.id::text
 FROM sessions s JOIN (
     SELECT session_id, tenant_id FROM runs

@@ -143,6 +143,16 @@ WHERE m.stop_reason = 'interrupted' AND NOT EXISTS (
     WHERE e.run_id = m.run_id AND e.type = 'agent.message' AND e.body ->> 'interrupted' = 'true'
       AND idle.type = 'session.status_idle' AND idle.seq > e.seq)
 UNION ALL
+SELECT 'every row has a session', r.name || ' ' || r.session_id
+FROM (
+    SELECT 'runs' AS name, session_id FROM runs
+    UNION ALL SELECT 'messages', session_id FROM messages
+    UNION ALL SELECT 'tool_calls', session_id FROM tool_calls
+    UNION ALL SELECT 'events', session_id FROM events
+    UNION ALL SELECT 'requests', session_id FROM requests
+    UNION ALL SELECT 'seen_files', session_id FROM seen_files) r
+WHERE NOT EXISTS (SELECT FROM sessions s WHERE s.id = r.session_id)
+UNION ALL
 SELECT 'every row has the tenant of its session', s.id::text
 FROM sessions s JOIN (
     SELECT session_id, tenant_id FROM runs

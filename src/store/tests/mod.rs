@@ -4,6 +4,7 @@ mod accepting;
 mod claims;
 mod errors;
 mod event_reads;
+mod orphans;
 mod run_queue;
 mod step_columns;
 mod step_groups;

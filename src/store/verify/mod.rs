@@ -6,6 +6,7 @@ mod events;
 mod facts;
 mod history;
 mod ledger;
+mod orphans;
 mod parts;
 mod read;
 mod report;
@@ -19,6 +20,8 @@ use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::verification::{Checked, Invariant, Location, Verification};
 use facts::Facts;
 use report::Report;
+
+pub use orphans::{NamedSessions, check_named_sessions};
 
 /// Verifies a session in its current state. Returns `None` if it does not exist, or does not belong
 /// to the named tenant. The connection must not be in a transaction: all rows are read in one

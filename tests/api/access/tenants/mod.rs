@@ -2,6 +2,7 @@
 //! change.
 
 mod database_users;
+mod deletion;
 mod few_connections;
 mod missing_grants;
 mod policies;
@@ -12,7 +13,6 @@ use std::collections::BTreeSet;
 
 use sqlx::{AssertSqlSafe, Executor as _, PgConnection, PgPool};
 use twostep::domain::ids::TenantId;
-use twostep::store::connections::TenantConnections;
 use twostep::store::{PoolRole, pool};
 use uuid::Uuid;
 
@@ -192,35 +192,4 @@ async fn connections_for_requests_have_only_the_privileges_they_need() {
         let refused = conn.execute(statement).await.map_err(code);
         assert_eq!(refused.map(|_| ()), Err(NOT_ALLOWED.to_owned()), "{statement}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_can_delete_its_sessions_with_all_their_rows() {
-    let shared = TwoTenants::new().await;
-    let connections = TenantConnections::from(pool(&shared.database.options(), PoolRole::Api));
-    let mut conn = connections.acquire_as(shared.one).await.unwrap();
-    conn.execute("DELETE FROM inherited; DELETE FROM sessions").await.unwrap();
-    let mut all = shared.database.pool(1).acquire().await.unwrap();
-    let mut remaining = Vec::new();
-    for (table, column) in tables(&shared.database).await {
-        let there = owners(&mut all, &table, column).await.unwrap();
-        assert!(there.contains(&shared.other), "{table}");
-        if there.contains(&shared.one) {
-            remaining.push(table);
-        }
-    }
-    let expected = [
-        "agent_versions",
-        "agents",
-        "api_keys",
-        "budgets",
-        "chunks",
-        "courses",
-        "deleted_usage",
-        "lessons",
-        "quotas",
-        "tenants",
-        "webhooks",
-    ];
-    assert_eq!(remaining, expected);
 }

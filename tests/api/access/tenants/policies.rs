@@ -44,7 +44,7 @@ async fn every_table_separates_tenants_and_a_new_one_has_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn views_and_all_functions_but_three_have_the_privileges_of_the_caller() {
+async fn views_and_all_functions_but_four_have_the_privileges_of_the_caller() {
     let database = database().await;
     let pool = database.pool(1);
     let views = "SELECT relname::text, reloptions FROM pg_class
@@ -60,8 +60,13 @@ async fn views_and_all_functions_but_three_have_the_privileges_of_the_caller() {
                      ORDER BY 1";
     let functions: Vec<(String, String, bool)> =
         sqlx::query_as(functions).fetch_all(&pool).await.unwrap();
-    let expected = ["database_identity", "sessions_with_terms", "sessions_with_words"]
-        .map(|name| (name.to_owned(), "search_path=public, pg_temp".to_owned(), false));
+    let expected = [
+        "database_identity",
+        "delete_rows_of_sessions",
+        "sessions_with_terms",
+        "sessions_with_words",
+    ]
+    .map(|name| (name.to_owned(), "search_path=public, pg_temp".to_owned(), false));
     assert_eq!(functions, expected);
 }
 

@@ -1,5 +1,7 @@
 //! `twostep verify`: its output, its exit status, and the databases that it can check.
 
+use sqlx::Executor as _;
+
 use super::script;
 use crate::support::{Program, TestApp, binary, client_with, data_dir, outcome};
 
@@ -111,4 +113,29 @@ async fn a_private_database_is_verified_with_its_service_and_without() {
         !folder.path().join("postgres/pg/postmaster.pid").exists(),
         "the server is still running"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_finds_the_rows_of_a_session_that_does_not_exist() {
+    let app = TestApp::start(script()).await;
+    let (valid, gone) = (app.session().await, app.session().await);
+    for session in [&valid, &gone] {
+        session.ask("What time is it?").await;
+    }
+    // Triggers are off, so the rows of the session remain.
+    let mut conn = app.database.pool(1).acquire().await.unwrap();
+    conn.execute("SET session_replication_role = replica").await.unwrap();
+    let delete = sqlx::query("DELETE FROM sessions WHERE id = $1").bind(gone.uuid());
+    delete.execute(&mut *conn).await.unwrap();
+    let (status, stdout, errors) = command(&["--database-url", &app.database.url()]).await;
+    assert_eq!((status, &*errors), (Some(1), ""));
+    let finding = format!(
+        "session_exists: the session does not exist, but has rows in runs, messages, tool_calls, \
+         events, requests ({})\n",
+        gone.id
+    );
+    assert!(stdout.starts_with(&finding), "{stdout}");
+    assert!(stdout.ends_with("1 finding in 1 session\n"), "{stdout}");
+    // The test has violated an invariant.
+    app.stop_unchecked().await;
 }
