@@ -121,12 +121,16 @@ pub async fn claim_queued(
                       lease_until = now() + make_interval(secs => $3),
                       started_at = coalesce(started_at, now())
                WHERE id IN (
-                   SELECT r.id FROM run_queue q JOIN runs r ON r.id = q.id
-                   -- Checked again when the row is locked: another worker may have claimed it.
-                   WHERE r.status = 'queued'
-                   ORDER BY q.position
-                   LIMIT $2
-                   FOR UPDATE OF r SKIP LOCKED)
+                   SELECT free.id
+                   FROM (SELECT id FROM run_queue ORDER BY position) AS q, LATERAL (
+                       SELECT r.id FROM runs r
+                       -- Checked again when the row is locked: another worker may have claimed it.
+                       -- As it is written, only the primary key fits. The planner would otherwise
+                       -- search the queued runs for each of them, if its statistics know of few.
+                       WHERE r.id = q.id AND CASE r.status WHEN 'queued' THEN true ELSE false END
+                       FOR UPDATE SKIP LOCKED
+                   ) AS free
+                   LIMIT $2)
                RETURNING *
            ), served AS (
                -- A tenant that is locked is being served by another worker.
@@ -177,7 +181,7 @@ pub async fn claim_expired(
                                         AND after_this.takeovers < $6 THEN 0
                                    ELSE after_this.takeovers END
                    ) AS counted (takeovers)
-                   WHERE r.status = 'running' AND r.lease_until < now()
+                   WHERE r.lease_until < now()
                      AND counted.takeovers BETWEEN $4 AND $5
                      AND (counted.takeovers < $7 OR counted.takeovers >= $6
                           OR r.lease_until

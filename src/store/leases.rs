@@ -15,7 +15,7 @@ pub async fn expire(conn: &mut PgConnection, dead: &[WorkerId]) -> Result<u64, S
         "UPDATE runs SET lease_until = now()
          WHERE id IN (
              SELECT id FROM runs
-             WHERE status = 'running' AND lease_owner = ANY($1) AND lease_until > now()
+             WHERE lease_owner = ANY($1) AND lease_until > now()
              ORDER BY id FOR NO KEY UPDATE)",
         &dead,
     )

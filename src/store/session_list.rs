@@ -23,12 +23,12 @@ WHERE s.tenant_id = $1
   AND ($5::bool IS NULL OR (s.archived_at IS NOT NULL) = $5)
   AND CASE $6::text
       WHEN 'running' THEN s.active_run_id IS NOT NULL AND s.id = ANY (ARRAY(
-          SELECT session_id FROM runs WHERE status = 'running' AND tenant_id = $1))
+          SELECT session_id FROM runs WHERE lease_until IS NOT NULL AND tenant_id = $1))
       WHEN 'requires_action' THEN s.active_run_id IS NOT NULL AND s.id = ANY (ARRAY(
           SELECT session_id FROM runs WHERE status = 'requires_action' AND tenant_id = $1))
       WHEN 'queued' THEN s.active_run_id IS NULL AND s.queued > 0 AND s.id = ANY (ARRAY(
           SELECT session_id FROM runs WHERE status = 'queued' AND tenant_id = $1
-          UNION SELECT session_id FROM runs WHERE status = 'running' AND tenant_id = $1))
+          UNION SELECT session_id FROM runs WHERE lease_until IS NOT NULL AND tenant_id = $1))
       WHEN 'idle' THEN s.active_run_id IS NULL AND s.queued = 0 OR EXISTS (
           SELECT FROM runs r WHERE r.id = s.active_run_id AND r.status = 'requires_action')
       ELSE true END

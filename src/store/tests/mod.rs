@@ -6,6 +6,7 @@ mod errors;
 mod event_reads;
 mod orphans;
 mod run_queue;
+mod statistics;
 mod step_columns;
 mod step_groups;
 mod steps;
