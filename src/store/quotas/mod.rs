@@ -11,7 +11,10 @@ use crate::domain::ids::TenantId;
 use crate::domain::quota::{QuotaExceeded, QuotaLimits, QuotaResource, QuotaUse};
 
 pub use reservation::{ByteQuota, ReservedBytes};
-pub use sizes::{UnmeasuredFolders, list_unmeasured, measure, measure_new, set_workspace_size};
+pub use sizes::{
+    UnmeasuredFolders, list_limited_workspaces, list_unmeasured, measure, measure_new,
+    set_workspace_size,
+};
 pub use watch::Quotas;
 
 /// Finds the limits of a tenant: its own, otherwise the defaults.

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use sqlx::{Connection as _, PgConnection};
+use uuid::Uuid;
 
 use crate::domain::ids::{SessionId, TenantId};
 use crate::store::StoreError;
@@ -116,8 +117,8 @@ pub async fn set_workspace_size(
 /// A selection of sessions whose folders have no recorded size.
 #[derive(Debug, Clone, Copy)]
 pub struct UnmeasuredFolders {
-    /// True for the sessions of all tenants; otherwise those of tenants with a quota of their own.
-    pub of_all: bool,
+    /// The owner; `None` for the sessions of all tenants.
+    pub tenant: Option<TenantId>,
     /// Only sessions after this one.
     pub after: Option<SessionId>,
     /// Maximum number of sessions.
@@ -129,19 +130,42 @@ pub async fn list_unmeasured(
     conn: &mut PgConnection,
     range: UnmeasuredFolders,
 ) -> Result<Vec<SessionId>, StoreError> {
-    let ids = sqlx::query_scalar!(
-        "SELECT s.id FROM sessions s
-         WHERE ($2::uuid IS NULL OR s.id > $2) AND s.workspace IS NULL
-           AND s.parent_session_id IS NULL
-           AND ($1 OR EXISTS (SELECT FROM quotas q WHERE q.tenant_id = s.tenant_id
-                                AND q.resource = 'workspace_bytes' AND q.max IS NOT NULL))
-           AND NOT EXISTS (SELECT FROM workspace_sizes w WHERE w.session_id = s.id)
-         ORDER BY s.id LIMIT $3",
-        range.of_all,
-        range.after.map(SessionId::as_uuid),
-        range.limit,
+    let after = range.after.map_or(Uuid::nil(), SessionId::as_uuid);
+    // Two statements, so that each has the plan for its index.
+    let ids = if let Some(tenant) = range.tenant {
+        sqlx::query_scalar!(
+            "SELECT s.id FROM sessions s
+             WHERE s.tenant_id = $1 AND s.id > $2
+               AND s.workspace IS NULL AND s.parent_session_id IS NULL
+               AND NOT EXISTS (SELECT FROM workspace_sizes w WHERE w.session_id = s.id)
+             ORDER BY s.id LIMIT $3",
+            tenant.as_uuid(),
+            after,
+            range.limit,
+        )
+        .fetch_all(conn)
+        .await?
+    } else {
+        sqlx::query_scalar!(
+            "SELECT s.id FROM sessions s
+             WHERE s.id > $1 AND s.workspace IS NULL AND s.parent_session_id IS NULL
+               AND NOT EXISTS (SELECT FROM workspace_sizes w WHERE w.session_id = s.id)
+             ORDER BY s.id LIMIT $2",
+            after,
+            range.limit,
+        )
+        .fetch_all(conn)
+        .await?
+    };
+    Ok(ids.into_iter().map(Into::into).collect())
+}
+
+/// Lists the tenants with a quota of their own for the bytes of workspaces.
+pub async fn list_limited_workspaces(conn: &mut PgConnection) -> Result<Vec<TenantId>, StoreError> {
+    let tenants = sqlx::query_scalar!(
+        "SELECT tenant_id FROM quotas WHERE resource = 'workspace_bytes' AND max IS NOT NULL"
     )
     .fetch_all(conn)
     .await?;
-    Ok(ids.into_iter().map(Into::into).collect())
+    Ok(tenants.into_iter().map(Into::into).collect())
 }
