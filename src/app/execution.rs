@@ -63,6 +63,7 @@ impl Execution {
             workspaces: shared.workspaces.to_owned(),
             prompt_cache: work.prompt_cache,
             slots: work.slots,
+            history_memory: work.history_memory,
             drain_for: work.drain_for,
             metrics: Arc::clone(shared.metrics),
             quotas: work.quotas,

@@ -29,6 +29,8 @@ pub struct WorkerSlots {
     pub free: Arc<Semaphore>,
     /// True while queued runs may be waiting for a slot: they go first, in their order.
     pub has_queue: Arc<AtomicBool>,
+    /// True while the histories of the runs in progress use all memory for histories.
+    pub is_memory_full: Arc<AtomicBool>,
 }
 
 /// A slot that is reserved for a run before it is accepted.
@@ -78,7 +80,8 @@ impl HandOverQueue {
     pub(super) fn reserve(&self) -> Option<Reservation> {
         let state = self.state();
         let open = state.as_ref()?;
-        if open.slots.has_queue.load(Ordering::Relaxed) {
+        let WorkerSlots { has_queue, is_memory_full, .. } = &open.slots;
+        if has_queue.load(Ordering::Relaxed) || is_memory_full.load(Ordering::Relaxed) {
             return None;
         }
         let slot = Arc::clone(&open.slots.free).try_acquire_owned().ok()?;

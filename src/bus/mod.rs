@@ -13,6 +13,7 @@ mod topic;
 mod wire;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast::error::TryRecvError;
@@ -69,6 +70,14 @@ pub enum Cancel {
     Remote(RunId),
 }
 
+/// The signals to the watch of the queue.
+#[derive(Debug, Default)]
+struct QueueWatch {
+    changed: Notify,
+    /// The watch has found queued runs.
+    has_runs: AtomicBool,
+}
+
 /// The bus of one process and its link to other processes.
 #[derive(Debug)]
 pub struct Bus {
@@ -76,6 +85,7 @@ pub struct Bus {
     id: WorkerId,
     topics: Mutex<HashMap<SessionId, Topic>>,
     work: Notify,
+    queue_watch: QueueWatch,
     hand_over_queue: HandOverQueue,
     cancels: broadcast::Sender<Cancel>,
     /// Messages to other processes; empty while the link is down.
@@ -88,6 +98,7 @@ impl Default for Bus {
             id: WorkerId::new(),
             topics: Mutex::default(),
             work: Notify::new(),
+            queue_watch: QueueWatch::default(),
             hand_over_queue: HandOverQueue::default(),
             cancels: broadcast::channel(CANCEL_CAPACITY).0,
             outbox: Outbox::default(),
@@ -99,6 +110,7 @@ impl Bus {
     /// Notifies the workers of all processes that a run is waiting.
     pub fn announce_work(&self) {
         self.wake_worker();
+        self.queue_changed();
         self.outbox.send(Message::Work);
     }
 
@@ -111,6 +123,16 @@ impl Bus {
     /// announcement can be missed.
     pub fn work(&self) -> Notified<'_> {
         self.work.notified()
+    }
+
+    /// Reports that a run was queued, or that one has left the queue: the positions of others change.
+    pub fn queue_changed(&self) {
+        self.queue_watch.changed.notify_one();
+    }
+
+    /// Waits until the positions of queued runs may have changed, or a reader waits for one.
+    pub async fn queue_change(&self) {
+        self.queue_watch.changed.notified().await;
     }
 
     /// Opens the hand-over queue: requests of this process hand runs over while slots are free.
@@ -150,6 +172,10 @@ impl Bus {
         let mut topics = self.topics();
         let topic = topics.entry(session_id).or_default();
         if !topic.has_readers() {
+            // The reader sees the position of its run at once, not at the next periodic read.
+            if self.queue_watch.has_runs.load(Ordering::Relaxed) {
+                self.queue_changed();
+            }
             self.outbox.send(Message::Watch { session: session_id, is_new: true });
         }
         Subscription {
@@ -192,6 +218,7 @@ impl Bus {
     /// Reports the positions of queued runs to the readers of their sessions in this process. A session
     /// that is missing has no run that waits for a worker.
     pub fn queue_positions(&self, positions: &HashMap<SessionId, (RunId, RunQueuePosition)>) {
+        self.queue_watch.has_runs.store(!positions.is_empty(), Ordering::Relaxed);
         for (session_id, topic) in self.topics().iter_mut() {
             topic.set_queued(*session_id, positions.get(session_id).copied());
         }

@@ -27,7 +27,10 @@ impl Bus {
             Message::Hello { is_new } => self.handle_hello(from, is_new),
             Message::Bye => self.outbox.remove_peer(from),
             Message::Unknown => {}
-            Message::Work => self.wake_worker(),
+            Message::Work => {
+                self.wake_worker();
+                self.queue_changed();
+            }
             Message::Cancel { run } => {
                 // A process without a worker has no receiver.
                 let _ = self.cancels.send(Cancel::Remote(run));

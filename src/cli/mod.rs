@@ -14,6 +14,7 @@ mod json;
 mod keys;
 mod local;
 mod migrate;
+mod open_files;
 mod openapi;
 mod output;
 mod pdf;

@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use clap::Args;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::output;
 use super::signals::{Hangups, shutdown_signal};
+use super::{open_files, output};
 use crate::app::Application;
 use crate::config::{Config, Database, Listen, ModelSource, ServeArgs, Work};
 
@@ -20,7 +19,7 @@ pub(super) struct Command {
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let config = self.args.into_config()?;
-        raise_open_file_limit();
+        open_files::raise_limit(&config);
         let summary = summarize(&config);
         // Before anything is started, so that a signal always shuts down gracefully.
         let (shutdown, hangups) = (shutdown_signal()?, Hangups::new()?);
@@ -28,16 +27,6 @@ impl Command {
         hangups.reload(app.reloader(), shutdown.clone());
         print_greeting(&app, &summary);
         app.run_until_stopped(shutdown).await
-    }
-}
-
-/// Raises the limit of open files to the hard limit. Each connection is an open file, and the default
-/// soft limit of 1024 exists only for programs that use `select`.
-fn raise_open_file_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    if let Err(error) = raised {
-        tracing::debug!(%error, "limit of open files not raised");
     }
 }
 

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::output;
 use super::serve::{Summary, reachable, summarize};
 use super::signals::{Hangups, shutdown_signal};
+use super::{open_files, output};
 use crate::app::Application;
 use crate::config::WorkerArgs;
 
@@ -17,6 +17,7 @@ pub(super) struct Command {
 impl Command {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let config = self.args.into_config()?;
+        open_files::raise_limit(&config);
         let Summary { database, model, workspace, .. } = summarize(&config);
         // Before anything is started, so that a signal always shuts down gracefully.
         let (shutdown, hangups) = (shutdown_signal()?, Hangups::new()?);

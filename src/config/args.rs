@@ -247,10 +247,16 @@ pub struct WorkArgs {
     /// Lifetime of unused prompt cache entries; `1h` costs more to write
     #[arg(long, env = "TWOSTEP_PROMPT_CACHE_TTL", value_enum, default_value = "5m")]
     pub prompt_cache_ttl: CacheTtl,
-    /// Maximum number of runs this process executes at once, 1 to 1024
-    #[arg(long, env = "TWOSTEP_SLOTS", default_value_t = 64,
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub slots: u16,
+    /// Maximum number of runs this process executes at once. A run that waits for the model costs
+    /// memory, not CPU time
+    #[arg(long, env = "TWOSTEP_SLOTS", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub slots: u32,
+    /// Maximum size of the histories of these runs in memory, in megabytes; beyond it further runs are
+    /// queued [default: a quarter of the memory of the machine or of the container]
+    #[arg(long, env = "TWOSTEP_HISTORY_MEMORY_MB", value_name = "MB",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub history_memory_mb: Option<u32>,
     /// Folder that contains the workspace folders of sessions; processes that share a database must
     /// share it too [default: `workspaces` in the data folder]
     #[arg(long, alias = "workspaces", env = "TWOSTEP_SESSION_WORKSPACES", value_name = "FOLDER")]

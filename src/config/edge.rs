@@ -18,7 +18,7 @@ pub struct EdgeArgs {
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_streams: u32,
     /// Maximum number of open streams of one API key, in each process
-    #[arg(long, env = "TWOSTEP_MAX_STREAMS_PER_KEY", default_value_t = 200, value_name = "N",
+    #[arg(long, env = "TWOSTEP_MAX_STREAMS_PER_KEY", default_value_t = 2000, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_streams_per_key: u32,
     /// Maximum number of requests of one API key per minute, in each process; 0 for no limit

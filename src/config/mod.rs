@@ -6,6 +6,7 @@ mod edge;
 mod effective_options;
 mod environment;
 mod forwarding;
+mod memory;
 mod models;
 mod old_spellings;
 mod permissions;

@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::args::{Auth, DatabaseArgs, ServeArgs, WorkArgs, WorkerArgs};
 use super::environment::variable;
+use super::memory::default_history_memory;
 use super::settings::{Config, Database, Listen, ModelSource, ReloadableFiles, Serve, Work};
 use crate::domain::provider::Provider;
 use crate::http::{KEEP_ALIVE_INTERVAL, MetricsAccess, Options as HttpOptions, Timeouts};
@@ -157,11 +158,18 @@ impl WorkArgs {
             model: self.model_source(idle)?,
             model_idle_timeout: idle,
             prompt_cache: self.prompt_cache.then_some(self.prompt_cache_ttl),
-            slots: self.slots.into(),
+            slots: usize::try_from(self.slots)?,
+            history_memory: self.history_memory()?,
             drain_for: Duration::from_secs(self.drain_seconds),
             webhook_hosts: self.webhook_hosts()?,
             quotas: self.quotas.limits(),
         })
+    }
+
+    /// In bytes.
+    fn history_memory(&self) -> anyhow::Result<usize> {
+        let Some(megabytes) = self.history_memory_mb else { return Ok(default_history_memory()) };
+        Ok(usize::try_from(megabytes)? * 1_000_000)
     }
 
     fn webhook_hosts(&self) -> anyhow::Result<AllowedHosts> {

@@ -125,6 +125,8 @@ pub struct Work {
     pub prompt_cache: Option<CacheTtl>,
     /// Maximum number of runs at once.
     pub slots: usize,
+    /// Maximum size of the histories of these runs in memory, in bytes.
+    pub history_memory: usize,
     /// Time that requests and calls in flight get to finish at shutdown.
     pub drain_for: Duration,
     /// Hosts that webhooks may use.

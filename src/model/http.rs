@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use sse_stream::{Sse, SseByteStream};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::connections::{ClientPermit, Clients};
 use super::error::{ErrorKind, ModelError};
 use super::reply_bounds::{bounded, exceeded_bound};
 use super::reply_head::ReplyHead;
@@ -53,10 +55,10 @@ pub(super) struct ErrorReport {
 /// Parses the body of an error response with this status; `None` if it does not match the protocol.
 pub(super) type ReadError = fn(u16, &[u8]) -> Option<ErrorReport>;
 
-/// The endpoint of one protocol, with its connection pool.
+/// The endpoint of one protocol, with its connection pools.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
-    http: reqwest::Client,
+    clients: Arc<Clients>,
     url: Url,
     idle_timeout: Duration,
     read_error: ReadError,
@@ -73,24 +75,26 @@ impl Endpoint {
         read_error: ReadError,
     ) -> Result<Self, BadClient> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let http = reqwest::Client::builder()
-            .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_keepalive(KEEP_ALIVE)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()?;
+        let clients = Clients::new(move || {
+            reqwest::Client::builder()
+                .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
+                .default_headers(headers.clone())
+                .connect_timeout(CONNECT_TIMEOUT)
+                .tcp_keepalive(KEEP_ALIVE)
+                .redirect(reqwest::redirect::Policy::none())
+                .build()
+        })?;
         let mut url = base_url.clone();
         url.path_segments_mut()
             .map_err(|()| BadClient::BaseUrl(base_url.clone()))?
             .pop_if_empty()
             .extend(path);
-        Ok(Self { http, url, idle_timeout, read_error })
+        Ok(Self { clients: Arc::new(clients), url, idle_timeout, read_error })
     }
 
     /// Builds a POST request; the caller adds headers.
     pub(super) fn post(&self, body: Bytes, trace: Option<Trace>) -> RequestBuilder {
-        let post = self.http.post(self.url.clone()).body(body);
+        let post = self.clients.first().post(self.url.clone()).body(body);
         match trace {
             Some(trace) => post.header("traceparent", trace.to_string()),
             None => post,
@@ -99,7 +103,9 @@ impl Endpoint {
 
     /// Sends a request and waits for the headers of its reply.
     pub(super) async fn send(&self, post: RequestBuilder) -> Result<Events, ModelError> {
-        let response = timeout(self.idle_timeout, post.send())
+        let permit = self.clients.permit();
+        let sending = permit.client.execute(post.build().map_err(ModelError::from)?);
+        let response = timeout(self.idle_timeout, sending)
             .await
             .map_err(|_| ModelError::Idle(self.idle_timeout))?
             .map_err(ModelError::from)?;
@@ -114,6 +120,7 @@ impl Endpoint {
             idle_timeout: self.idle_timeout,
             received_at: Instant::now(),
             content_at: Instant::now(),
+            _permit: permit,
         })
     }
 
@@ -166,7 +173,7 @@ impl Endpoint {
 
     /// Builds a GET request to the same server.
     pub(super) fn get(&self, url: Url) -> RequestBuilder {
-        self.http.get(url)
+        self.clients.first().get(url)
     }
 
     /// The maximum time without a received byte.
@@ -235,6 +242,8 @@ pub(super) struct Events {
     received_at: Instant,
     /// The time of the last event with content, or of the headers.
     content_at: Instant,
+    /// The request counts until its reply is dropped.
+    _permit: ClientPermit,
 }
 
 impl fmt::Debug for Events {

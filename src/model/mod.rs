@@ -2,6 +2,7 @@
 
 pub mod anthropic;
 pub mod catalog;
+mod connections;
 mod error;
 mod http;
 mod input;

@@ -62,7 +62,10 @@ impl StopRequest {
                 service.bus.cancel(self.run_id);
             }
             Some(Cancellation::Unclaimed) => service.bus.announce_work(),
-            Some(Cancellation::Queued) => service.metrics.run_settled(RunStatus::Cancelled),
+            Some(Cancellation::Queued) => {
+                service.metrics.run_settled(RunStatus::Cancelled);
+                service.bus.queue_changed();
+            }
             Some(Cancellation::Settled) | None => {}
         }
     }

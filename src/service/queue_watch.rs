@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::PgConnection;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::bus::Bus;
@@ -15,24 +15,44 @@ use crate::store::connections::Connections;
 use crate::store::retry::in_time;
 use crate::store::run_queue::{RunQueue, list};
 
-/// The interval at which each process reads the queue.
+/// The interval at which each process reads the queue without a signal.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// The shortest pause between two reads.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The pause between two reads, in times of the last one: reading a long queue takes time.
+const PAUSE_FACTOR: u32 = 10;
 
-/// Reads the queue periodically until `stop` is cancelled. `pool` sees all tenants.
+/// Reads the queue when it changes, and periodically, until `stop` is cancelled. `pool` sees all
+/// tenants.
 pub async fn watch_queue(
     pool: Connections,
     bus: Arc<Bus>,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) {
-    let mut ticks = interval(INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+    loop {
+        let began_at = Instant::now();
         let read = pool.with(async |conn: &mut PgConnection| list(conn).await);
         match in_time(read).await {
             Ok(queue) => show(&queue, &bus, &metrics),
             Err(error) => tracing::debug!(%error, "queue could not be read"),
         }
+        let pause = (began_at.elapsed() * PAUSE_FACTOR).clamp(PAUSE, INTERVAL);
+        if stop.run_until_cancelled(change(&bus, pause)).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Waits until the queue may have changed, but at least for the pause, and at most for the interval.
+async fn change(bus: &Bus, pause: Duration) {
+    let not_before = Instant::now() + pause;
+    tokio::select! {
+        () = sleep(INTERVAL) => {}
+        () = async {
+            bus.queue_change().await;
+            sleep_until(not_before).await;
+        } => {}
     }
 }
 

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use crate::bus::Bus;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::metrics::Metrics;
@@ -39,4 +41,6 @@ pub(in crate::worker) struct Services {
     pub(in crate::worker) lease: LeaseClock,
     pub(in crate::worker) transcripts: TranscriptCache,
     pub(in crate::worker) quotas: Quotas,
+    /// The permits of commands, which are processes: there can be fewer of them than runs.
+    pub(in crate::worker) commands: Semaphore,
 }

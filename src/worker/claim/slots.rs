@@ -1,10 +1,12 @@
 //! The slots of a worker: the number of runs that it executes at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::bus::WorkerSlots;
+use crate::worker::run::history_memory::{HeldHistory, HistoryMemory};
 use crate::worker::run::slot::{Slot, TimeSlices};
 
 /// Runs that may wait without a slot, for each slot: the process keeps each of them in memory, and
@@ -17,14 +19,16 @@ pub(in crate::worker) struct Slots {
     free: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     slices: Arc<TimeSlices>,
+    memory: Arc<HistoryMemory>,
 }
 
 impl Slots {
-    pub(in crate::worker) fn new(slots: usize) -> Self {
+    /// A number of slots, and the memory in bytes that the histories of their runs may use.
+    pub(in crate::worker) fn new(slots: usize, memory: usize) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         let waiting = semaphore(slots.saturating_mul(WAITING_PER_SLOT));
         let slices = Arc::new(TimeSlices { has_queue: Arc::default(), paused: semaphore(slots) });
-        Self { free: semaphore(slots), waiting, slices }
+        Self { free: semaphore(slots), waiting, slices, memory: HistoryMemory::new(memory) }
     }
 
     /// The free slots.
@@ -32,9 +36,24 @@ impl Slots {
         &self.free
     }
 
-    /// True while queued runs may be waiting for a slot.
-    pub(in crate::worker) fn has_queue(&self) -> &Arc<AtomicBool> {
-        &self.slices.has_queue
+    /// Waits for a slot, and for memory for one more history.
+    pub(in crate::worker) async fn next(&self) -> Option<OwnedSemaphorePermit> {
+        self.memory.room().await;
+        Arc::clone(&self.free).acquire_owned().await.ok()
+    }
+
+    /// True while no run can start.
+    pub(in crate::worker) fn are_taken(&self) -> bool {
+        self.free.available_permits() == 0 || self.memory.is_full().load(Ordering::Relaxed)
+    }
+
+    /// The slots as requests see them, which hand runs over.
+    pub(in crate::worker) fn for_requests(&self) -> WorkerSlots {
+        WorkerSlots {
+            free: Arc::clone(&self.free),
+            has_queue: Arc::clone(&self.slices.has_queue),
+            is_memory_full: Arc::clone(self.memory.is_full()),
+        }
     }
 
     /// Sets whether queued runs may be waiting for a slot.
@@ -44,7 +63,8 @@ impl Slots {
 
     /// The slot of a run. A run that exceeds the number of slots holds none.
     pub(in crate::worker) fn of_run(&self, held: Option<OwnedSemaphorePermit>) -> Slot {
-        Slot::new(held, &self.free, &self.waiting, &self.slices)
+        let history = HeldHistory::none(&self.memory);
+        Slot::new(held, &self.free, &self.waiting, &self.slices, history)
     }
 }
 
@@ -57,13 +77,15 @@ mod tests {
     use crate::worker::claim::isolation::Isolation;
     use crate::worker::run::slot::TIME_SLICE;
 
+    const MEMORY: usize = 1_000_000;
+
     fn slot(slots: &Slots) -> Slot {
         slots.of_run(Some(Arc::clone(slots.free()).try_acquire_owned().unwrap()))
     }
 
     #[tokio::test]
     async fn a_released_slot_is_free_for_other_runs() {
-        let slots = Slots::new(1);
+        let slots = Slots::new(1, MEMORY);
         let mut first = slot(&slots);
         first.release();
         let second = slot(&slots);
@@ -77,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_number_of_runs_that_wait_without_a_slot_is_limited() {
-        let slots = Slots::new(1);
+        let slots = Slots::new(1, MEMORY);
         let mut waiting = Vec::new();
         for _ in 0..WAITING_PER_SLOT {
             let mut slot = slot(&slots);
@@ -91,7 +113,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_run_gives_its_slot_to_queued_runs_after_its_time_slice() {
-        let slots = Slots::new(1);
+        let slots = Slots::new(1, MEMORY);
         let mut long = slot(&slots);
         slots.set_queue(true);
         long.end_time_slice();
@@ -111,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_that_waits_for_sub_agents_is_not_isolated_from_them() {
-        let (slots, isolation) = (Slots::new(2), Isolation::default());
+        let (slots, isolation) = (Slots::new(2, MEMORY), Isolation::default());
         let mut parent = slot(&slots);
         parent.isolate(isolation.permit(Suspicion::Isolated).unwrap());
         assert!(isolation.permit(Suspicion::Suspected).is_none());
@@ -121,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_that_waits_for_sub_agents_never_holds_a_slot_that_they_need() {
-        let slots = Slots::new(1);
+        let slots = Slots::new(1, MEMORY);
         let mut parents = Vec::new();
         for _ in 0..=2 * WAITING_PER_SLOT {
             let mut parent = slot(&slots);

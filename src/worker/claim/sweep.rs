@@ -80,17 +80,18 @@ impl Worker {
     /// that was claimed and then dropped would wait until its lease expires.
     pub(super) async fn claim_loop(self: &Arc<Self>, shutdown: &CancellationToken) {
         loop {
-            if self.slots.free().available_permits() == 0 {
+            if self.slots.are_taken() {
                 // Runs may be waiting for a slot, until a claim shows that there are none.
                 self.slots.set_queue(true);
             }
-            let slot = Arc::clone(self.slots.free()).acquire_owned();
-            let Some(Ok(slot)) = shutdown.run_until_cancelled(slot).await else { return };
+            let slot = shutdown.run_until_cancelled(self.slots.next()).await;
+            let Some(Some(slot)) = slot else { return };
             // Registered before the claim: work that is announced during the claim is not missed.
             let announced = self.services.bus.work();
             let batch = self.claim_and_spawn(ClaimSource::Queued, slot).await;
             self.slots.set_queue(batch.is_full);
             if batch.claimed > 0 {
+                self.services.bus.queue_changed();
                 continue;
             }
             tokio::select! {
@@ -249,7 +250,8 @@ impl Worker {
         run.options.trace = span.as_ref().and_then(OpenSpan::place).or(run.options.trace);
         let (run_id, session_id) = (run.fence.run_id, run.session_id);
         if run.takeovers >= GIVEN_UP_AFTER {
-            fail_unread(services, session_id, run.fence).await;
+            // Boxed, as above: each run would hold its memory.
+            Box::pin(fail_unread(services, session_id, run.fence)).await;
             return true;
         }
         let (signals, _registration) = self.active.register(run_id, asked_at, &self.shutdown);

@@ -1,9 +1,12 @@
 //! The worker of a process, from its start to its shutdown.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +18,7 @@ use super::leases::Heartbeat;
 use super::lost_leases::LostLeases;
 use super::node::Node;
 use super::slots::Slots;
-use crate::bus::{Bus, HandOver, WorkerSlots};
+use crate::bus::{Bus, HandOver};
 use crate::domain::circuit::Circuit;
 use crate::domain::ids::WorkerId;
 use crate::domain::prompt_cache::CacheTtl;
@@ -36,6 +39,16 @@ use crate::worker::run::signals::ShutdownSignals;
 use crate::worker::services::Services;
 use crate::worker::transcript::TranscriptCache;
 use crate::worker::{workspace_gc, workspace_sizes};
+
+/// Commands that are executed at once: at least so many, or so many for each processor.
+const MIN_COMMANDS: usize = 64;
+const COMMANDS_PER_PROCESSOR: usize = 16;
+
+/// The permits of commands.
+fn commands() -> Semaphore {
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    Semaphore::new((processors * COMMANDS_PER_PROCESSOR).max(MIN_COMMANDS))
+}
 
 /// The parts that a worker is built from.
 #[derive(Debug)]
@@ -60,6 +73,8 @@ pub struct WorkerParts {
     pub prompt_cache: Option<CacheTtl>,
     /// Maximum number of runs that are executed at once.
     pub slots: usize,
+    /// Maximum number of bytes of the histories of these runs in memory.
+    pub history_memory: usize,
     /// The time that requests and calls in flight have when the worker shuts down.
     pub drain_for: Duration,
     /// The worker's identity on its machine.
@@ -91,7 +106,7 @@ impl Worker {
         parts.metrics.model_circuit(Circuit::Closed);
         Arc::new(Self {
             id: parts.node.id(),
-            slots: Slots::new(parts.slots),
+            slots: Slots::new(parts.slots, parts.history_memory),
             isolation: Isolation::default(),
             active: Arc::default(),
             runs: TaskTracker::new(),
@@ -115,6 +130,7 @@ impl Worker {
                 lost_leases: LostLeases::default(),
                 lease: LeaseClock::default(),
                 transcripts: TranscriptCache::default(),
+                commands: commands(),
             },
         })
     }
@@ -139,9 +155,7 @@ impl Worker {
         let collect = workspace_gc::collect_periodically(pool, folder);
         helpers.spawn(shutdown.clone().run_until_cancelled_owned(collect));
 
-        let (free, has_queue) = (Arc::clone(self.slots.free()), Arc::clone(self.slots.has_queue()));
-        let slots = WorkerSlots { free, has_queue };
-        let mut handed = self.services.bus.open_hand_over(self.id, slots);
+        let mut handed = self.services.bus.open_hand_over(self.id, self.slots.for_requests());
         tokio::join!(
             self.claim_loop(&shutdown),
             self.sweep_loop(&shutdown),

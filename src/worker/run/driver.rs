@@ -7,7 +7,7 @@ use super::context::RunContext;
 use super::interrupted::interrupted_message;
 use super::messages::{new_user_message, user_message};
 use super::outcome::{idle_event, outcome};
-use super::resume::resume;
+use super::resume::{read_history, resume};
 use super::signals::Signals;
 use super::slot::Slot;
 use super::state::RunState;
@@ -75,7 +75,7 @@ pub(in crate::worker) async fn drive(
             if let (Some(span), Some(class)) = (span, cause.failure_class()) {
                 span.fail(class);
             }
-            driver.end(cause).await
+            Box::pin(driver.end(cause)).await
         }
     };
     if let Err(cause) = ended {
@@ -90,10 +90,11 @@ pub(in crate::worker) async fn drive(
 impl Driver<'_> {
     async fn run_steps(&mut self) -> Result<(), StopCause> {
         faults::point(Point::Claimed).await;
-        self.begin().await?;
+        // Large futures are boxed: all runs that wait for the model would hold their memory.
+        Box::pin(self.begin()).await?;
         self.enter_mode().await?;
         let head = self.run.head(self.run.settings())?;
-        self.compactor.compact(&mut self.state, &mut self.model, &head).await?;
+        Box::pin(self.compactor.compact(&mut self.state, &mut self.model, &head)).await?;
         loop {
             self.state.progress.stop_if_draining()?;
             self.state.share_slot().await?;
@@ -108,7 +109,7 @@ impl Driver<'_> {
                     self.call_model(&head, &self.run.later_choice()).await?;
                 }
                 Step::Exhausted(_) => self.call_model(&head, &ToolChoice::None).await?,
-                Step::CallTools(calls) => self.call_tools(&calls).await?,
+                Step::CallTools(calls) => Box::pin(self.call_tools(&calls)).await?,
                 Step::Finish(_) => return Ok(()),
             }
         }
@@ -123,7 +124,7 @@ impl Driver<'_> {
             return self.begin_accepted().await;
         }
         let attempt = claim.fence.attempt;
-        resume(&mut self.state, attempt > 1).await?;
+        read_history(&mut self.state, attempt > 1).await?;
         // Checked only now: to settle a run, the stored messages must be known.
         if claim.takeovers >= CRASH_LOOP_AFTER {
             return Err(StopCause::CrashLoop);
@@ -159,7 +160,7 @@ impl Driver<'_> {
             transcript.push(Role::User, &claim.input);
             return Ok(());
         }
-        resume(&mut self.state, false).await
+        read_history(&mut self.state, false).await
     }
 
     /// Sets the permission mode of the message, which is in force from its first request on.
@@ -190,9 +191,9 @@ impl Driver<'_> {
         let reply = self.compactor.reply(state, model, parameters).await?;
         faults::point(Point::ReplyRead).await;
         let timed = TimedReply { reply, started };
-        let timed = model.retry_truncated_call(state, timed, parameters).await?;
+        let timed = Box::pin(model.retry_truncated_call(state, timed, parameters)).await?;
         let TimedReply { reply, started } =
-            model.retry_silent_answer(state, timed, parameters).await?;
+            Box::pin(model.retry_silent_answer(state, timed, parameters)).await?;
         self.store_reply(reply, ids, started).await
     }
 

@@ -26,6 +26,18 @@ struct Stored {
     by_sub_agents: Spending,
 }
 
+/// As [`resume`], when there is memory for the history.
+pub(super) async fn read_history(
+    state: &mut RunState<'_>,
+    may_be_begun: bool,
+) -> Result<(), StopCause> {
+    let permit = state.wait_for_memory().await?;
+    resume(state, may_be_begun).await?;
+    state.count_history();
+    drop(permit);
+    Ok(())
+}
+
 /// Brings the transcript and the loop to the stored messages, whatever the state was before. Reads
 /// the messages of the run only if it may have begun.
 pub(super) async fn resume(state: &mut RunState<'_>, may_be_begun: bool) -> Result<(), StopCause> {

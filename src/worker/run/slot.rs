@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use super::history_memory::{HeldHistory, HistoryMemory};
 use crate::worker::claim::isolation::IsolationPermit;
 
 /// The longest wait during which a run keeps its slot.
@@ -40,6 +41,8 @@ pub(in crate::worker) struct Slot {
     isolation: Option<Arc<IsolationPermit>>,
     /// The slot was released for the runs that this one waits for.
     is_yielded: bool,
+    /// The history of the run.
+    history: HeldHistory,
 }
 
 impl Slot {
@@ -50,6 +53,7 @@ impl Slot {
         free: &Arc<Semaphore>,
         waiting: &Arc<Semaphore>,
         slices: &Arc<TimeSlices>,
+        history: HeldHistory,
     ) -> Self {
         Self {
             held,
@@ -60,7 +64,18 @@ impl Slot {
             held_since: Instant::now(),
             isolation: None,
             is_yielded: false,
+            history,
         }
+    }
+
+    /// The memory of histories, of which this run uses a part.
+    pub(in crate::worker) fn memory(&self) -> &Arc<HistoryMemory> {
+        self.history.memory()
+    }
+
+    /// Counts the history of the run, which has this size in bytes.
+    pub(in crate::worker) fn count_history(&mut self, bytes: usize) {
+        self.history.set(bytes);
     }
 
     /// Isolates the run, which starts now, from other suspects until it has made progress or has
@@ -100,8 +115,10 @@ impl Slot {
     }
 
     /// Releases the slot without a limit on the number of waiting runs: this run waits for other
-    /// runs that need slots themselves. They may be suspects too, so the isolation ends.
+    /// runs that need slots themselves. They may be suspects too, so the isolation ends. They need
+    /// memory too, so the history does not count meanwhile.
     pub(in crate::worker) fn yield_to_sub_agents(&mut self) {
+        self.history.set(0);
         self.end_isolation();
         self.is_yielded |= self.held.take().is_some();
     }

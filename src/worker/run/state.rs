@@ -1,6 +1,9 @@
 //! The state of a run that all its parts work on.
 
+use std::sync::Arc;
 use std::time::Instant;
+
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::context::RunContext;
 use super::progress::Progress;
@@ -23,12 +26,30 @@ impl<'a> RunState<'a> {
         Self { run, slot, progress: Progress::new(run), writer: StepWriter::new(run) }
     }
 
+    /// Waits until the history of the run may be read. A sub-agent does not wait, because its parent
+    /// waits for it.
+    pub(in crate::worker) async fn wait_for_memory(
+        &self,
+    ) -> Result<Option<OwnedSemaphorePermit>, StopCause> {
+        if self.run.claim.parent_session.is_some() {
+            return Ok(None);
+        }
+        let memory = Arc::clone(self.slot.memory());
+        self.run.signals.unless_draining(async { memory.read().await }).await
+    }
+
+    /// Counts the memory of the history.
+    pub(in crate::worker) fn count_history(&mut self) {
+        self.slot.count_history(self.writer.transcript.size());
+    }
+
     /// Gives the slot to a queued run if the time slice of this one has ended, and waits for the next one.
     /// A suspect that has made progress is no longer one.
     pub(in crate::worker) async fn share_slot(&mut self) -> Result<(), StopCause> {
         if self.writer.has_progressed() {
             self.slot.end_isolation();
         }
+        self.count_history();
         let is_finished = matches!(self.progress.agent.step(), Step::Finish(_));
         if is_finished || !self.slot.end_time_slice() {
             return Ok(());

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{self, StreamExt as _};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::{
@@ -294,6 +295,7 @@ impl<'a> ToolRunner<'a> {
             self.refuse_by_quota(round, position, call, exceeded).await;
             return Ok(());
         }
+        let _permit = if runs_command { self.command_permit().await? } else { None };
         record_start(&mut state.writer, call, None).await?;
         faults::point(Point::CallStarted).await;
         let ended = self.run_single(state, model, single).await;
@@ -310,6 +312,13 @@ impl<'a> ToolRunner<'a> {
         // The execution was counted with its start.
         round.end_executed(EndedCall { is_execution: false, is_repeatable: false, ..ended });
         Ok(())
+    }
+
+    /// Waits until the process may execute a further command.
+    async fn command_permit(&self) -> Result<Option<SemaphorePermit<'a>>, StopCause> {
+        let commands: &'a Semaphore = &self.run.services.commands;
+        // The semaphore is never closed.
+        Ok(self.run.signals.unless_draining(commands.acquire()).await?.ok())
     }
 
     /// The current hash of the file that a call may have started to change.

@@ -167,7 +167,7 @@ impl Transcript {
     }
 
     /// The size in memory, in bytes.
-    fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.text.capacity() + self.prefix.size()
     }
 

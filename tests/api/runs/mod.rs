@@ -8,6 +8,7 @@ mod cancelling_while_waiting;
 mod explain;
 mod fairness;
 mod interrupted_replies;
+mod many_runs;
 mod overload;
 mod prefer_wait;
 mod queueing;
