@@ -31,6 +31,7 @@ use crate::model::Model;
 use crate::model::catalog::refresh_periodically;
 use crate::service::watch_queue;
 use crate::spans::{self, Export};
+use crate::telemetry::lost_lines;
 use crate::tools::builtin::bash::Bash;
 use crate::tools::mcp::ToolServers;
 use crate::webhooks::Sender;
@@ -243,7 +244,9 @@ fn open_traces(
     tool_servers: &Arc<ToolServers>,
 ) -> anyhow::Result<(Arc<Metrics>, Option<Export>)> {
     let servers = Arc::clone(tool_servers);
-    let metrics = Metrics::new().with_tool_servers(Box::new(move || servers.reports()));
+    let metrics = Metrics::new()
+        .with_tool_servers(Box::new(move || servers.reports()))
+        .with_lost_log_lines(lost_lines());
     let Some(collector) = collector else { return Ok((Arc::new(metrics), None)) };
     let (spans, export) = spans::start(collector, metrics.spans_dropped())?;
     Ok((Arc::new(metrics.with_spans(spans)), Some(export)))

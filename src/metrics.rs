@@ -169,6 +169,13 @@ impl Metrics {
         self
     }
 
+    /// Returns these metrics with the counter of log lines that were lost.
+    #[must_use]
+    pub fn with_lost_log_lines(mut self, lost: Counter) -> Self {
+        self.registry.register("log_lines_lost", "Log lines that were not written", lost);
+        self
+    }
+
     /// Returns the counter of spans that were not exported.
     pub fn spans_dropped(&self) -> Counter {
         self.spans_dropped.clone()

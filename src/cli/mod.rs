@@ -172,7 +172,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
 
 impl Cli {
     fn run(self, secrets: &Secrets) -> anyhow::Result<ExitCode> {
-        telemetry::init(&self.command.log(self.log), secrets)?;
+        let _log = telemetry::init(&self.command.log(self.log), secrets)?;
         // One TLS provider for the whole process. A second call fails, which is harmless.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
