@@ -13,7 +13,7 @@ use crate::domain::explanation::RunQueuePosition;
 use crate::domain::ids::{RunId, SessionId, WorkerId};
 
 /// Number of signals that a reader may lag behind before it must read the database.
-const CAPACITY: usize = 256;
+const CAPACITY: usize = 128;
 /// Maximum size of the signals that are kept for lagging readers, in bytes.
 const CAPACITY_BYTES: usize = 1024 * 1024;
 

@@ -130,7 +130,8 @@ impl Reader {
             }
             let Some(subscription) = self.subscription.as_mut().filter(|_| self.phase.is_live())
             else {
-                if let Err(error) = self.read_backlog().await {
+                // Boxed: the future is large, and a stream is idle most of the time.
+                if let Err(error) = Box::pin(self.read_backlog()).await {
                     return Some(self.wait_for_database(&error).await);
                 }
                 self.failures = 0;

@@ -68,7 +68,7 @@ impl Compactor {
         let tokens = counted.unwrap_or_else(|| earlier.estimated_tokens());
         let previous = writer.transcript.view().compaction.as_ref();
         if context.is_due(tokens, previous.map(|previous| previous.tokens_after)) {
-            self.summarize(state, model, &earlier, tokens).await?;
+            Box::pin(self.summarize(state, model, &earlier, tokens)).await?;
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Compactor {
         let sizes = sizes(&state.writer, parameters.head);
         let earlier = EarlierMessages::read(state.run, &state.writer, sizes).await?;
         let tokens = earlier.estimated_tokens();
-        if !self.summarize(state, model, &earlier, tokens).await? {
+        if !Box::pin(self.summarize(state, model, &earlier, tokens)).await? {
             return Err(StopCause::Model(error));
         }
         model.reply(state, parameters).await

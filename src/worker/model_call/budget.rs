@@ -30,7 +30,7 @@ impl ModelCalls<'_> {
                 self.try_reserve(conn, writer.is_budgeted(), &estimate).await
             })
         };
-        match self.run.retry(reserve).await? {
+        match Box::pin(self.run.retry(reserve)).await? {
             Reserved::Granted => Ok(()),
             Reserved::Refused(exceeded) => Err(StopCause::Budget(exceeded)),
             Reserved::Fenced => Err(StopCause::LeaseLost),

@@ -39,7 +39,7 @@ impl ModelCalls<'_> {
             self.begin(RequestInFlight { prefix: Some(prefix), ..in_flight });
             match self.request(state, request, ids).await {
                 Err(StopCause::Model(error)) => {
-                    self.leave_out_refused(state, head, error).await?;
+                    Box::pin(self.leave_out_refused(state, head, error)).await?;
                 }
                 ended => return ended,
             }

@@ -101,7 +101,9 @@ impl<'a> StepWriter<'a> {
             return Err(StopCause::LeaseLost);
         }
         let step = StepCommit { messages, ..*step };
-        let committed = self.run.retry(|is_retry| self.try_store(&step, is_retry)).await?;
+        // Boxed, because the future is large and a run waits most of the time for the model.
+        let storing = Box::pin(self.run.retry(|is_retry| self.try_store(&step, is_retry)));
+        let committed = storing.await?;
         self.steps += 1;
         let point = if step.settles.is_some() { Point::Settled } else { Point::StepStored };
         faults::point(point).await;
