@@ -3,25 +3,10 @@
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
-use tower_http::cors::CorsLayer;
+use tower_http::cors::{AllowHeaders, CorsLayer};
 
-/// Request headers that pages may send.
-const ALLOWED: [&str; 12] = [
-    "authorization",
-    "x-api-key",
-    "content-type",
-    "accept",
-    "idempotency-key",
-    "last-event-id",
-    "if-match",
-    "if-none-match",
-    "prefer",
-    "x-request-id",
-    "traceparent",
-    "tracestate",
-];
 /// Response headers that pages may read.
-const EXPOSED: [&str; 14] = [
+const EXPOSED: [&str; 20] = [
     "location",
     "content-location",
     "link",
@@ -36,16 +21,25 @@ const EXPOSED: [&str; 14] = [
     "sunset",
     "preference-applied",
     "x-should-retry",
+    "www-authenticate",
+    "allow",
+    "accept",
+    "accept-post",
+    "accept-patch",
+    "accept-encoding",
 ];
-/// The time for which a browser may cache the result of a preflight request.
-const MAX_AGE: Duration = Duration::from_mins(10);
+/// The time for which a browser may cache the result of a preflight request: the maximum of Chromium.
+/// The responses to later requests still state whether the origin is allowed.
+const MAX_AGE: Duration = Duration::from_hours(2);
 
 /// Answers preflight requests, which need no key, and adds the CORS headers to all other responses.
 pub(in crate::http) fn layer(origins: &[HeaderValue]) -> CorsLayer {
     CorsLayer::new()
         .allow_origin(origins.to_vec())
-        .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
-        .allow_headers(ALLOWED.map(HeaderName::from_static))
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+        // SDKs add headers of their own to every request, such as `x-stainless-lang`. Credentials of a
+        // browser, such as cookies, are never allowed.
+        .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(EXPOSED.map(HeaderName::from_static))
         .max_age(MAX_AGE)
 }
