@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::model::{Capabilities, Effort, ThinkingKind};
+use super::plain_message::plain_message;
 use super::session::Settings;
 
 /// Minimum token budget of thinking.
@@ -92,7 +93,7 @@ impl Capabilities {
         let refused = |pointer, reason| Some(UnsupportedSetting { pointer, reason });
         let thinking: Thinking = match serde_json::from_str(settings.thinking.as_ref()?.get()) {
             Ok(thinking) => thinking,
-            Err(error) => return refused("/thinking", without_position(&error.to_string())),
+            Err(error) => return refused("/thinking", plain_message(&error.to_string())),
         };
         let Some(kind) = kinds.iter().find(|kind| kind.as_str() == thinking.r#type) else {
             let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
@@ -128,8 +129,4 @@ fn not_among(model: &str, word: &str, taken: &[&str]) -> String {
         return format!("is not supported by {model}");
     }
     format!("{word:?} is not supported by {model}, which takes {}", taken.join(", "))
-}
-
-fn without_position(message: &str) -> String {
-    message.split(" at line ").next().unwrap_or(message).to_owned()
 }

@@ -183,7 +183,7 @@ pub(crate) fn problems<'a>(
     let mut names: Vec<&str> = other_tools.iter().map(String::as_str).collect();
     for (count, (index, tool)) in tools.enumerate() {
         let mut refuse = |member: &str, message: String| {
-            errors.push(FieldError { pointer: format!("/tools/{index}{member}"), message });
+            errors.push(FieldError::new(format!("/tools/{index}{member}"), message));
         };
         if count >= MAX_TOOLS {
             refuse("", format!("is one too many: at most {MAX_TOOLS} tools may be declared"));

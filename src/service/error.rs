@@ -1,5 +1,7 @@
 //! Requests that the service refuses or cannot serve, independent of the protocol they arrived by.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::admission::Overload;
@@ -132,10 +134,17 @@ pub enum Error {
 }
 
 fn first_message(errors: &[FieldError]) -> String {
-    errors
-        .first()
-        .map(|error| format!("{} {}", error.pointer, error.message).trim_start().to_owned())
-        .unwrap_or_default()
+    errors.first().map(FieldError::to_string).unwrap_or_default()
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pointer, parameter, message } = self;
+        match parameter.as_deref().unwrap_or(pointer) {
+            "" => f.write_str(message),
+            name => write!(f, "{name} {message}"),
+        }
+    }
 }
 
 impl From<sqlx::Error> for Error {
@@ -147,16 +156,25 @@ impl From<sqlx::Error> for Error {
 /// A member of the input that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct FieldError {
-    /// A JSON pointer to the member; empty for the body as a whole.
+    /// A JSON pointer to the member; empty for the body as a whole, and for a query parameter.
     pub pointer: String,
-    /// The problem with the member.
+    /// The name of the query parameter; absent for members of the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<String>,
+    /// The problem with the member or the parameter: the rule that it breaks, and what is allowed.
     pub message: String,
 }
 
 impl FieldError {
     /// An error in the member at this pointer.
     pub(crate) fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), message: message.into() }
+        Self { pointer: pointer.into(), parameter: None, message: message.into() }
+    }
+
+    /// An error in a query parameter; in the whole query if the name is empty.
+    pub(crate) fn in_query(parameter: &str, message: impl Into<String>) -> Self {
+        let parameter = Some(parameter).filter(|name| !name.is_empty()).map(str::to_owned);
+        Self { pointer: String::new(), parameter, message: message.into() }
     }
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Path as JsonPath, Segment};
 
 use super::error::{Error, FieldError};
+use crate::domain::plain_message::plain_message;
 
 /// Reads one JSON object, and nothing after it.
 pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
@@ -18,8 +19,8 @@ pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
         let pointer = pointer(error.path());
         let cause = error.into_inner();
         if cause.is_data() {
-            let message = without_position(&cause.to_string());
-            return Error::Validation(vec![FieldError { pointer, message }]);
+            let message = plain_message(&cause.to_string());
+            return Error::Validation(vec![FieldError::new(pointer, message)]);
         }
         Error::BadJson(cause.to_string())
     })?;
@@ -108,11 +109,6 @@ where
     Option::deserialize(deserializer).map(Some)
 }
 
-/// The message of a JSON error without its line and column.
-pub(crate) fn without_position(message: &str) -> String {
-    message.split(" at line ").next().unwrap_or(message).to_owned()
-}
-
 /// The JSON pointer (RFC 6901) of a path.
 pub(crate) fn pointer(path: &JsonPath) -> String {
     path.iter()
@@ -149,7 +145,7 @@ mod tests {
     fn refused(body: &str) -> (String, String) {
         match parse::<Body>(body.as_bytes()) {
             Err(Error::Validation(mut errors)) => {
-                let FieldError { pointer, message } = errors.remove(0);
+                let FieldError { pointer, message, .. } = errors.remove(0);
                 (pointer, message)
             }
             other => panic!("expected a validation error, got {other:?}"),
@@ -160,14 +156,14 @@ mod tests {
     fn an_unknown_member_is_reported_by_its_pointer() {
         let (pointer, message) = refused(r#"{"_items":[{"_n":1},{"x/y":2}]}"#);
         assert_eq!(pointer, "/_items/1/x~1y");
-        assert_eq!(message, "unknown field `x/y`, expected `_n`");
+        assert_eq!(message, "is not a known member; allowed: `_n`");
     }
 
     #[test]
     fn a_wrong_type_is_reported_by_its_pointer() {
         let (pointer, message) = refused(r#"{"_items":[{"_n":"one"}]}"#);
         assert_eq!(pointer, "/_items/0/_n");
-        assert_eq!(message, "invalid type: string \"one\", expected u8");
+        assert_eq!(message, "is a string; an integer from 0 to 255 is required");
     }
 
     #[test]
@@ -175,7 +171,7 @@ mod tests {
         let (pointer, message) = refused("[[]]");
         assert_eq!(
             (pointer.as_str(), message.as_str()),
-            ("", "invalid type: sequence, expected an object")
+            ("", "is an array; an object is required")
         );
     }
 

@@ -128,7 +128,7 @@ impl<'a> Named<'a> {
         for (index, wanted) in &self.servers {
             let mut refuse = |message: String| {
                 let pointer = format!("/tools/{index}/name");
-                errors.push(FieldError { pointer, message });
+                errors.push(FieldError::new(pointer, message));
             };
             let known = &service.defaults.model_rules.server_tools;
             let Some(tool) = known.iter().find(|tool| tool.name() == wanted.name) else {

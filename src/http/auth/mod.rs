@@ -71,9 +71,17 @@ async fn authenticate(
         (Some(RequestCredential::Key(key)), _) => keyring.caller(&key).await?,
         (Some(RequestCredential::Token(token)), _) => keyring.bearer(token).await?,
         (None, Some(ticket)) => keyring.redeem(&ticket).await?,
-        (None, None) => None,
+        (None, None) if has_credential(headers) => None,
+        (None, None) => return Err(ApiError::Unauthenticated),
     };
-    caller.ok_or(ApiError::Unauthenticated)
+    caller.ok_or(ApiError::InvalidCredential)
+}
+
+/// Returns true if a request has a text where a key is expected, whatever its form.
+fn has_credential(headers: &HeaderMap) -> bool {
+    let has_bearer =
+        headers.get_all(AUTHORIZATION).iter().filter_map(bearer).any(|it| !it.is_empty());
+    has_bearer || headers.get_all(API_KEY).iter().any(|value| !value.is_empty())
 }
 
 /// The scope that a request needs. A ticket grants no more than the key that created it, so creating

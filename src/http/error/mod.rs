@@ -28,6 +28,11 @@ pub(in crate::http) enum ApiError {
     #[error("an API key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
     Unauthenticated,
     #[error(
+        "the key, token or ticket of the request is not valid: it is unknown, expired or revoked; \
+         send a valid one"
+    )]
+    InvalidCredential,
+    #[error(
         "metrics need a key at this address: the operator sets it in TWOSTEP_METRICS_KEY, or serves \
          metrics at an address of their own with --metrics-addr"
     )]
@@ -47,11 +52,13 @@ pub(in crate::http) enum ApiError {
     #[error("the body was not received within {} s", .0.as_secs_f32())]
     RequestTimeout(Duration),
     #[error("the query is not valid: {0}")]
-    InvalidQuery(String),
+    InvalidQuery(FieldError),
     #[error("the body must be JSON; send it with Content-Type: application/json")]
     UnsupportedMediaType,
     #[error("the body must be JSON Lines; send it with Content-Type: application/jsonl")]
     NotLines,
+    #[error("the body is compressed (Content-Encoding); send it uncompressed")]
+    CompressedBody,
     #[error("the body is larger than {0} bytes")]
     BodyTooLarge(usize),
     #[error("this route returns {0}")]
@@ -89,6 +96,11 @@ impl ApiError {
         Error::field(pointer, message).into()
     }
 
+    /// Refuses a query parameter, or the whole query if the name is empty.
+    pub(in crate::http) fn query(parameter: &str, message: impl Into<String>) -> Self {
+        Self::InvalidQuery(FieldError::in_query(parameter, message))
+    }
+
     /// The `detail` of the problem document. The cause of an internal error is logged, and hidden from
     /// the client.
     fn detail(&self, code: &'static str) -> String {
@@ -99,6 +111,23 @@ impl ApiError {
         match code {
             "database_unavailable" => "the database is unavailable; try again".to_owned(),
             _ => "internal error; the log of the service has the cause".to_owned(),
+        }
+    }
+
+    /// The media types of bodies that the route accepts, if the request has another one.
+    const fn accepted_types(&self) -> Option<&'static str> {
+        if matches!(self, Self::NotLines) {
+            return Some("application/jsonl, application/x-ndjson");
+        }
+        if matches!(self, Self::UnsupportedMediaType) { Some("application/json") } else { None }
+    }
+
+    /// The value of `WWW-Authenticate` (RFC 6750, section 3).
+    const fn challenge(&self) -> &'static str {
+        if matches!(self, Self::InvalidCredential) {
+            "Bearer error=\"invalid_token\""
+        } else {
+            "Bearer"
         }
     }
 
@@ -155,10 +184,13 @@ impl ApiError {
         }
     }
 
-    /// The wrong members of the body, and the forks that need the session.
+    /// The wrong members of the body or parameters of the query, and the forks that need the session.
     fn lists(self) -> (Vec<FieldError>, Vec<SessionId>) {
         if let Self::Service(Error::SessionHasForks(forks)) = self {
             return (Vec::new(), forks);
+        }
+        if let Self::InvalidQuery(error) = self {
+            return (vec![error], Vec::new());
         }
         let errors =
             if let Self::Service(Error::Validation(errors)) = self { errors } else { vec![] };
@@ -170,7 +202,7 @@ impl ApiError {
         match self {
             Self::NoRoute(_) => (StatusCode::NOT_FOUND, "route_not_found"),
             Self::NoMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
-            Self::Unauthenticated | Self::MetricsKeyMissing => {
+            Self::Unauthenticated | Self::InvalidCredential | Self::MetricsKeyMissing => {
                 (StatusCode::UNAUTHORIZED, "unauthenticated")
             }
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
@@ -181,7 +213,7 @@ impl ApiError {
             Self::BodyIncomplete => (StatusCode::BAD_REQUEST, "body_incomplete"),
             Self::RequestTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
             Self::InvalidQuery(_) => (StatusCode::BAD_REQUEST, "invalid_query"),
-            Self::UnsupportedMediaType | Self::NotLines => {
+            Self::UnsupportedMediaType | Self::NotLines | Self::CompressedBody => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
             }
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),

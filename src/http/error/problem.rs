@@ -2,8 +2,10 @@
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde::Serialize;
 
 use super::{ApiError, FieldError};
@@ -30,7 +32,7 @@ pub(in crate::http) struct Problem {
     code: &'static str,
     /// The `X-Request-Id` of the response, which the log of the service contains.
     request_id: String,
-    /// The invalid members of the request body.
+    /// The invalid members of the request body, or parameters of the query.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
     /// The run that makes the session busy, for `session_busy` and `action_required`.
@@ -57,6 +59,9 @@ impl IntoResponse for ApiError {
         let (retry_after, should_retry) = (self.retry_after(status), self.should_retry(status));
         let active_run_id = self.active_run_id();
         let quota = self.quota();
+        let challenge = self.challenge();
+        let accepted_types = self.accepted_types();
+        let is_compressed = matches!(self, Self::CompressedBody);
         let (errors, forks) = self.lists();
         let problem = Problem {
             r#type: "about:blank",
@@ -78,7 +83,13 @@ impl IntoResponse for ApiError {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         if status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        }
+        if let Some(types) = accepted_types {
+            headers.insert(ACCEPT, HeaderValue::from_static(types));
+        }
+        if is_compressed {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         if status == StatusCode::REQUEST_TIMEOUT {
             // The connection cannot be reused, because the rest of the body may still arrive.
@@ -108,7 +119,12 @@ pub(in crate::http) fn refused_after(error: ApiError, applied: usize) -> Respons
 }
 
 /// Serializes the problem document that a handler attached to its response.
-pub(in crate::http) fn write_problem(response: Response, path: &str, request_id: &str) -> Response {
+pub(in crate::http) fn write_problem(
+    response: Response,
+    method: &Method,
+    path: &str,
+    request_id: &str,
+) -> Response {
     let (mut parts, body) = response.into_parts();
     let Some(mut problem) = parts.extensions.remove::<Problem>() else {
         return Response::from_parts(parts, body);
@@ -118,5 +134,19 @@ pub(in crate::http) fn write_problem(response: Response, path: &str, request_id:
     let json = serde_json::to_vec(&problem).unwrap_or_default();
     let kind = HeaderValue::from_static("application/problem+json");
     parts.headers.insert(CONTENT_TYPE, kind);
+    if let Some(types) = parts.headers.get(ACCEPT).cloned()
+        && let Some(name) = accepted_by(method)
+    {
+        parts.headers.insert(name, types);
+    }
     Response::from_parts(parts, Body::from(json))
+}
+
+/// The header that lists the media types which a method accepts.
+fn accepted_by(method: &Method) -> Option<HeaderName> {
+    match *method {
+        Method::POST => Some(HeaderName::from_static("accept-post")),
+        Method::PATCH => Some(HeaderName::from_static("accept-patch")),
+        _ => None,
+    }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest as _, Request};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, StatusCode};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +39,7 @@ pub(in crate::http) async fn read_body(
     request: Request,
     limits: &BodyLimits,
 ) -> Result<Bytes, ApiError> {
+    check_coding(request.headers())?;
     if content_length(request.headers()).is_some_and(|length| length > MAX_BODY) {
         return Err(ApiError::BodyTooLarge(MAX_BODY));
     }
@@ -69,6 +70,14 @@ pub(in crate::http) fn media_type(headers: &HeaderMap) -> String {
 pub(in crate::http) fn is_json(headers: &HeaderMap) -> bool {
     let kind = media_type(headers);
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// Refuses a compressed body.
+pub(in crate::http) fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
+    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
+    let is_plain =
+        |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
+    if codings.all(is_plain) { Ok(()) } else { Err(ApiError::CompressedBody) }
 }
 
 /// The value of `Content-Length`.

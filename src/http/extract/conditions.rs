@@ -1,8 +1,12 @@
 //! Conditional requests by entity tags (RFC 9110, section 13).
 
 use axum::response::{IntoResponse, Response};
-use http::header::{AsHeaderName, ETAG, IF_MATCH, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::header::{AsHeaderName, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::http::error::ApiError;
 
 /// A session's version as an entity tag. Everything that changes a session has an event, so the
 /// newest one is its version.
@@ -50,6 +54,30 @@ pub(in crate::http) fn unless_known<B: IntoResponse>(
     }
 }
 
+/// A JSON document with an `ETag` of its content.
+pub(in crate::http) fn tagged_json(document: &impl Serialize) -> Response {
+    match serde_json::to_vec(document) {
+        Ok(body) => tagged(body),
+        Err(error) => ApiError::Internal(error.to_string()).into_response(),
+    }
+}
+
+/// Encoded JSON with an `ETag` of its content.
+pub(in crate::http) fn tagged(body: Vec<u8>) -> Response {
+    let digest = Sha256::digest(&body);
+    let tag = digest.iter().take(16).fold("\"".to_owned(), |tag, byte| format!("{tag}{byte:02x}"));
+    let headers = [(ETAG, tag + "\""), (CONTENT_TYPE, "application/json".to_owned())];
+    (headers, body).into_response()
+}
+
+/// Reports whether the client has this content already, by the `If-None-Match` of its request.
+pub(in crate::http) fn is_known(request: &HeaderMap, etag: &HeaderValue) -> bool {
+    let list = joined(request, IF_NONE_MATCH).unwrap_or_default();
+    let etag = etag.to_str().unwrap_or_default();
+    let opaque = tags(etag).next().map(|tag| tag.opaque);
+    opaque.is_some_and(|opaque| list.trim() == "*" || tags(&list).any(|tag| tag.opaque == opaque))
+}
+
 /// Joins the list of several header lines.
 fn joined(headers: &HeaderMap, name: impl AsHeaderName) -> Option<String> {
     let fields = headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
@@ -84,7 +112,6 @@ fn tags(mut list: &str) -> impl Iterator<Item = Tag<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     fn headers(name: &'static str, values: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();

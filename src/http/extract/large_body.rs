@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::http::error::ApiError;
-use crate::http::extract::body::{BodyLimits, content_length, is_json, media_type};
+use crate::http::extract::body::{BodyLimits, check_coding, content_length, is_json, media_type};
 use crate::service::Error;
 use crate::service::json::parse;
 use crate::service::offload::offload;
@@ -143,6 +143,7 @@ where
     BodyLimits: FromRef<S>,
     LargeBodies: FromRef<S>,
 {
+    check_coding(request.headers())?;
     let (limits, bodies) = (BodyLimits::from_ref(state), LargeBodies::from_ref(state));
     let announced = content_length(request.headers()).unwrap_or_default();
     if announced > bodies.max {

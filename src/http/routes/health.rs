@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::IntoResponse;
-use http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use utoipa::openapi::Server;
 
 use crate::http::error::{ApiError, Problem};
+use crate::http::extract::conditions::tagged_json;
 use crate::http::openapi::document;
 use crate::http::server::forwarded::public;
 use crate::http::server::readiness::Checks;
@@ -87,11 +88,11 @@ pub(in crate::http) async fn get_metrics(
     get, path = "/openapi.json", operation_id = "get_openapi", tag = "operations",
     responses((status = 200, description = "The OpenAPI document.", body = Object))
 )]
-pub(in crate::http) async fn get_openapi() -> Json<utoipa::openapi::OpenApi> {
+pub(in crate::http) async fn get_openapi() -> Response {
     let mut document = document();
     let base = public("");
     if !base.is_empty() {
         document.servers = Some(vec![Server::new(base)]);
     }
-    Json(document)
+    ([(CACHE_CONTROL, "no-cache")], tagged_json(&document)).into_response()
 }

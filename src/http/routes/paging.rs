@@ -3,13 +3,13 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::header::LINK;
 use http::{HeaderName, HeaderValue, Uri};
 use serde::{Deserialize, Serialize};
 
 use crate::http::error::ApiError;
+use crate::http::extract::conditions::tagged_json;
 use crate::http::resources::Page;
 use crate::http::server::forwarded::link;
 use crate::service::Error;
@@ -39,8 +39,7 @@ pub(super) fn page_request<K: FromStr>(
 ) -> Result<PageRequest<K>, ApiError> {
     let limit = page_limit(limit)?;
     if after.is_some() && before.is_some() {
-        let both = "a page is read with `after` or with `before`, not with both";
-        return Err(ApiError::InvalidQuery(both.to_owned()));
+        return Err(ApiError::query("before", "is not allowed together with `after`"));
     }
     let is_before = before.is_some();
     let from = cursor(after.or(before))?;
@@ -51,7 +50,8 @@ pub(super) fn page_request<K: FromStr>(
 pub(super) fn page_limit(limit: Option<i64>) -> Result<i64, ApiError> {
     let limit = limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=MAX_LIMIT).contains(&limit) {
-        return Err(ApiError::InvalidQuery(format!("limit is 1 to {MAX_LIMIT}, not {limit}")));
+        let message = format!("is {limit}; 1 to {MAX_LIMIT} are allowed");
+        return Err(ApiError::query("limit", message));
     }
     Ok(limit)
 }
@@ -62,9 +62,9 @@ pub(super) fn cursor<T: FromStr>(text: Option<String>) -> Result<Option<T>, ApiE
     Ok(cursor.transpose()?)
 }
 
-/// A page as JSON, with links to its neighbours.
+/// A page as JSON, with links to its neighbours and an `ETag` of its content.
 pub(super) fn respond<T: Serialize, K: Display>(page: ListPage<T, K>, uri: &Uri) -> Response {
-    (links(&page, uri), Json(Page::from(page))).into_response()
+    (links(&page, uri), tagged_json(&Page::from(page))).into_response()
 }
 
 impl<T, K: Display> From<ListPage<T, K>> for Page<T> {

@@ -57,16 +57,14 @@ impl StreamProbe {
     fn check(&self) -> Result<(i64, Duration), ApiError> {
         let events = self.events.unwrap_or(DEFAULT_EVENTS);
         if !(1..=MAX_EVENTS).contains(&events) {
-            return Err(ApiError::InvalidQuery(format!(
-                "events is 1 to {MAX_EVENTS}, not {events}"
-            )));
+            let message = format!("is {events}; 1 to {MAX_EVENTS} are allowed");
+            return Err(ApiError::query("events", message));
         }
         let every = Duration::from_millis(self.every_ms.unwrap_or(DEFAULT_EVERY_MS));
         let pauses = u32::try_from(events - 1).unwrap_or(u32::MAX);
         if every.checked_mul(pauses).is_none_or(|all| all > LONGEST) {
-            return Err(ApiError::InvalidQuery(
-                "the whole stream takes more than one minute".to_owned(),
-            ));
+            let message = "is too long: the whole stream would take more than one minute";
+            return Err(ApiError::query("every_ms", message));
         }
         Ok((events, every))
     }

@@ -225,19 +225,18 @@ pub(in crate::http) async fn get_usage(
 
 /// The period of a query.
 fn days(from: Option<Date>, to: Option<Date>) -> Result<Days, ApiError> {
-    let invalid = |message: &str| ApiError::InvalidQuery(message.to_owned());
     let to = to.unwrap_or_else(|| Timestamp::now().to_zoned(TimeZone::UTC).date());
     let before = Span::new().days(i64::from(USUAL_DAYS - 1));
     let from = match from {
         Some(from) => from,
-        None => to.checked_sub(before).map_err(|_| invalid("to is too early"))?,
+        None => to.checked_sub(before).map_err(|_| ApiError::query("to", "is too early"))?,
     };
     if from > to {
-        return Err(invalid("from is later than to"));
+        return Err(ApiError::query("from", "is later than `to`"));
     }
     let length = to.since(from).map_or(i32::MAX, |span| span.get_days());
     if length >= MAX_DAYS {
-        return Err(invalid("the period from `from` to `to` is longer than 366 days"));
+        return Err(ApiError::query("from", "is more than 366 days before `to`"));
     }
     Ok(Days { from, to })
 }

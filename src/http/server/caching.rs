@@ -4,12 +4,14 @@
 //! service and its callers, which knows nothing of keys, would otherwise serve the list of one
 //! tenant to another tenant.
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::header::{CACHE_CONTROL, ETAG, VARY};
-use http::{HeaderMap, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
+use crate::http::extract::conditions::is_known;
 use crate::http::openapi::page::SCRIPT_PATH;
 
 /// The documents that are the same for all callers. Their handlers decide about caching.
@@ -27,12 +29,28 @@ const STREAMED: HeaderValue = HeaderValue::from_static("private, no-cache, no-st
 pub(in crate::http) async fn layer(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let is_same_for_all = route.is_some_and(|route| SAME_FOR_ALL.contains(&route.as_str()));
+    let conditions = request.method().is_safe().then(|| request.headers().clone());
     let mut response = next.run(request).await;
     if !(is_same_for_all && response.status().is_success()) {
         let policy = policy_of(response.headers());
         response.headers_mut().insert(CACHE_CONTROL, policy);
         // Appended: the CORS layer varies by origin.
         response.headers_mut().append(VARY, VARIES_BY);
+    }
+    match conditions {
+        Some(conditions) => unless_known(response, &conditions),
+        None => response,
+    }
+}
+
+/// The response, or 304 if the client has its content already.
+fn unless_known(mut response: Response, conditions: &HeaderMap) -> Response {
+    let etag = response.headers().get(ETAG).filter(|_| response.status() == StatusCode::OK);
+    if etag.is_some_and(|etag| is_known(conditions, etag)) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        *response.body_mut() = Body::empty();
+        response.headers_mut().remove(CONTENT_TYPE);
+        response.headers_mut().remove(CONTENT_LENGTH);
     }
     response
 }

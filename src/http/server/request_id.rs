@@ -43,11 +43,11 @@ pub(in crate::http) async fn layer(
         Some(id) if is_plain(id) => id.to_owned(),
         _ => format!("req_{}", Uuid::now_v7().simple()),
     };
-    let path = public(request.uri().path());
+    let (path, method) = (public(request.uri().path()), request.method().clone());
     let origin = request.extensions().get::<Origin>();
     let client = origin.map(|origin| display(origin.client));
     let span = tracing::info_span!(
-        "http.request", request.id = %id, trace.id = trace.id(), http.method = %request.method(),
+        "http.request", request.id = %id, trace.id = trace.id(), http.method = %method,
         http.path = %path, http.origin = origin.map(display), client.address = client,
         key.id = Empty, token.subject = Empty
     );
@@ -55,7 +55,7 @@ pub(in crate::http) async fn layer(
     let response = next.run(request).instrument(span.clone()).await;
     request_span::end(spanned, response.status());
     span.in_scope(|| log(route.as_ref().map(MatchedPath::as_str), &response, begun));
-    let mut response = write_problem(response, &path, &id);
+    let mut response = write_problem(response, &method, &path, &id);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(HEADER, value);
     }

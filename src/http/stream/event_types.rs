@@ -32,8 +32,8 @@ impl EventTypes {
     pub(in crate::http) fn of_events(&self) -> Result<Option<Vec<&'static str>>, ApiError> {
         let Some(named) = &self.0 else { return Ok(None) };
         if let Some(odd) = named.iter().find(|name| !EventBody::KINDS.contains(&name.as_str())) {
-            let cause = format!("types names {odd:?}, which is not an event type");
-            return Err(ApiError::InvalidQuery(cause));
+            let cause = format!("names {odd:?}, which is not an event type");
+            return Err(ApiError::query("types", cause));
         }
         Ok(Some(EventBody::KINDS.into_iter().filter(|kind| self.include(kind)).collect()))
     }

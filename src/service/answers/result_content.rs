@@ -5,10 +5,11 @@ use serde_json::value::RawValue;
 use crate::domain::hidden_text::into_shown;
 use crate::domain::media::with_placeholders;
 use crate::domain::message::Content;
+use crate::domain::plain_message::plain_message;
 use crate::domain::storable::storable_json;
 use crate::service::content::{self, Block, ContentInput};
 use crate::service::error::FieldError;
-use crate::service::json::{pointer, without_position};
+use crate::service::json::pointer;
 
 /// The largest text of one result, in bytes; the same for tools of the service.
 const MAX_TEXT: usize = 100 * 1024;
@@ -61,8 +62,8 @@ fn input(raw: &RawValue, at: &str) -> Result<ContentInput, Vec<FieldError>> {
     let mut deserializer = serde_json::Deserializer::from_str(&json);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let pointer = format!("{at}{}", pointer(error.path()));
-        let message = without_position(&error.into_inner().to_string());
-        vec![FieldError { pointer, message }]
+        let message = plain_message(&error.into_inner().to_string());
+        vec![FieldError::new(pointer, message)]
     })
 }
 

@@ -94,6 +94,6 @@ impl UnsupportedMedia {
 
     fn refuse(&mut self, pointer: String, kind: &str) {
         let message = format!("is {kind}, which {} does not accept", self.model);
-        self.found.push(FieldError { pointer, message });
+        self.found.push(FieldError::new(pointer, message));
     }
 }

@@ -65,7 +65,7 @@ struct Parser {
 
 impl Parser {
     fn refuse(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
-        self.errors.push(FieldError { pointer: pointer.into(), message: message.into() });
+        self.errors.push(FieldError::new(pointer, message));
     }
 
     fn text(&mut self, text: &str, pointer: &str) {

@@ -11,7 +11,7 @@ fn parsed(given: &Value) -> Result<Value, Vec<(String, String)>> {
     if errors.is_empty() {
         return Ok(serde_json::to_value(blocks).unwrap());
     }
-    Err(errors.into_iter().map(|FieldError { pointer, message }| (pointer, message)).collect())
+    Err(errors.into_iter().map(|FieldError { pointer, message, .. }| (pointer, message)).collect())
 }
 
 fn url(kind: &str, url: &str) -> Value {

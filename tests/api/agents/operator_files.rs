@@ -89,7 +89,7 @@ async fn the_program_reads_the_agents_of_its_folder() {
 async fn a_program_with_an_invalid_agent_does_not_start_and_states_the_cause() {
     let database = database().await;
     for (json, cause) in [
-        (r#"{"colour": 1}"#, "desk.json is not valid: /colour unknown field `colour`"),
+        (r#"{"colour": 1}"#, "desk.json is not valid: /colour is not a known member"),
         (
             r#"{"tools": ["read_file", "Bash"]}"#,
             "desk.json is not valid: /tools names a tool that does not exist: \"Bash\"",

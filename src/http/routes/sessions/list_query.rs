@@ -42,9 +42,11 @@ pub(in crate::http) struct ListSessions {
     #[param(max_length = 200)]
     q: Option<String>,
     /// Selects sessions that were created after this time.
+    #[serde(default, deserialize_with = "crate::domain::rfc3339::parse_optional")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_after: Option<Timestamp>,
     /// Selects sessions that were created before this time.
+    #[serde(default, deserialize_with = "crate::domain::rfc3339::parse_optional")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Timestamp>,
     /// Selects the sessions of this session's sub-agents. Without it, sessions of sub-agents are left
@@ -110,18 +112,18 @@ fn is_member(pair: &str) -> bool {
 }
 
 fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>, ApiError> {
-    let invalid = |cause: &str| Err(ApiError::InvalidQuery(cause.to_owned()));
+    let invalid = |cause: &str| Err(ApiError::query("metadata", cause));
     if pairs.len() > MAX_MEMBERS {
-        return invalid("at most 5 metadata members are allowed");
+        return invalid("names more than 5 members; at most 5 are allowed");
     }
     let mut members = Vec::with_capacity(pairs.len());
     for (name, value) in pairs {
         let key = name.strip_prefix("metadata[").and_then(|name| name.strip_suffix(']'));
         let Some(key) = key else {
-            return invalid("a metadata member has the form metadata[key]=value");
+            return invalid("has not the form `metadata[key]=value`");
         };
         if key.contains('\0') || value.contains('\0') {
-            return invalid("a metadata member has a NUL character");
+            return invalid("has a NUL character");
         }
         members.push((key.to_owned(), value));
     }
@@ -130,8 +132,8 @@ fn metadata(pairs: Vec<(String, String)>) -> Result<Vec<(String, String)>, ApiEr
 
 fn words(q: String) -> Result<String, ApiError> {
     if q.chars().count() > MAX_WORDS || q.contains('\0') {
-        let cause = "q is longer than 200 characters or has a NUL character";
-        return Err(ApiError::InvalidQuery(cause.to_owned()));
+        let cause = "is longer than 200 characters or has a NUL character";
+        return Err(ApiError::query("q", cause));
     }
     Ok(q)
 }

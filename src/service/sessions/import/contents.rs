@@ -7,11 +7,12 @@ use serde_json::value::RawValue;
 
 use crate::domain::media::with_placeholders;
 use crate::domain::message::{BadContent, Content};
+use crate::domain::plain_message::plain_message;
 use crate::domain::stop_reason::{ModelStop, Refusal, StopReason};
 use crate::domain::tool::ToolCall;
 use crate::service::content::{Block, ContentInput, parse};
 use crate::service::error::FieldError;
-use crate::service::json::{pointer, without_position};
+use crate::service::json::pointer;
 
 /// The result of a call.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ fn parse_input(raw: &RawValue, at: &str) -> Result<ContentInput, Vec<FieldError>
     let mut deserializer = serde_json::Deserializer::from_str(raw.get());
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let member = format!("{at}{}", pointer(error.path()));
-        vec![FieldError::new(member, without_position(&error.into_inner().to_string()))]
+        vec![FieldError::new(member, plain_message(&error.into_inner().to_string()))]
     })
 }
 
@@ -98,7 +99,7 @@ fn tool_result(
     };
     let result: ResultBlock<'_> = match serde_json::from_str(block.get()) {
         Ok(result) => result,
-        Err(error) => return refuse("", without_position(&error.to_string())),
+        Err(error) => return refuse("", plain_message(&error.to_string())),
     };
     if result.r#type != "tool_result" {
         return refuse("/type", "is not tool_result".to_owned());
