@@ -9,8 +9,11 @@ fn start(id: &str) -> PreviewStart {
 }
 
 fn event(session_id: SessionId, run_id: RunId, id: &str) -> Frame {
-    let body =
-        EventBody::AgentMessage { content: Content::text("all").unwrap(), interrupted: false };
+    let body = EventBody::AgentMessage {
+        content: Content::text("all").unwrap(),
+        interrupted: false,
+        message_id: None,
+    };
     let event = NewEvent::with_id(id.to_owned(), &body);
     let created_at = jiff::Timestamp::UNIX_EPOCH;
     let stamp = Stamp { session_id, run_id: Some(run_id), seq: 1, created_at };

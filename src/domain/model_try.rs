@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct ModelTry {
     /// Time of sending.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     pub started_at: Timestamp,
     /// Time until the head of the reply arrived, in milliseconds; none if it never arrived.
     #[serde(skip_serializing_if = "Option::is_none")]

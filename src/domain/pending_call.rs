@@ -20,6 +20,7 @@ pub struct PendingCall {
     pub awaits: Awaits,
     /// Time at which the call gets its default decision or result.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     pub answer_by: Timestamp,
     /// The reason why approval is required.
     #[serde(skip)]

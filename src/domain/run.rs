@@ -22,6 +22,8 @@ pub struct Run {
     pub status: RunStatus,
     /// The sequence number of the event that accepted it.
     pub accepted_seq: i64,
+    /// The number of the newest event of the session when the run was read.
+    pub seq: i64,
     /// Position in the session's queue, from 1; none when the run is not queued.
     pub queue_position: Option<i64>,
     /// Calls that wait for an answer.

@@ -6,6 +6,7 @@ mod extract;
 mod openapi;
 mod resources;
 mod routes;
+mod run_response;
 mod server;
 mod state;
 mod stream;

@@ -13,6 +13,7 @@ use crate::domain::page::Slice;
 use crate::domain::run::Run;
 use crate::domain::run_status::RunStatus;
 use crate::store::StoreError;
+use crate::store::events::EventSpan;
 use crate::store::runs::{Cancellation, RunFilter, list};
 use crate::store::stopping::request_stop;
 
@@ -42,6 +43,11 @@ impl StopRequest {
     /// The run.
     pub(crate) const fn run_id(&self) -> RunId {
         self.run_id
+    }
+
+    /// The events of the request.
+    pub(crate) fn events(&self) -> Option<EventSpan> {
+        EventSpan::of(&self.frames)
     }
 
     /// Returns true if the run has settled, as of the transaction of the request.

@@ -13,6 +13,7 @@ use super::state::Service;
 use super::transaction::in_transaction;
 use crate::domain::call_end::RunEnd;
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::store::events::EventSpan;
 use crate::store::runs::lock_live;
 use crate::store::sessions::last_seq;
 
@@ -67,6 +68,8 @@ pub(crate) struct EventResult {
     pub(crate) run_ids: Vec<RunId>,
     /// True if an earlier request had the same effect.
     pub(crate) is_repeated: bool,
+    /// The events that were stored for it, unless an earlier request had the same effect.
+    pub(crate) events: Option<EventSpan>,
 }
 
 /// The effect of a step, in a transaction that is not committed yet.
@@ -189,15 +192,19 @@ impl StepEffect {
         match self {
             Self::Stopped(stops) => {
                 let run_ids = stops.iter().map(StopRequest::run_id).collect();
-                applied.push(EventResult { run_ids, is_repeated: false });
+                let last = stops.iter().rev().find_map(StopRequest::events);
+                applied.push(EventResult { run_ids, is_repeated: false, events: last });
                 for stop in stops {
                     stop.publish(service);
                 }
             }
             Self::Answered { effect, events } => {
                 let answer = effect.publish(service, session_id).await;
-                let event =
-                    EventResult { run_ids: vec![answer.run_id], is_repeated: answer.is_repeated };
+                let event = EventResult {
+                    run_ids: vec![answer.run_id],
+                    is_repeated: answer.is_repeated,
+                    events: answer.events,
+                };
                 applied.extend(std::iter::repeat_n(event, events));
             }
         }

@@ -2,17 +2,34 @@
 
 use std::collections::HashMap;
 
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection};
 
 use super::error::Error;
-use super::lookup::newest_event;
 use super::paging::{ListPage, PageRequest, read_page};
 use super::state::Service;
+use crate::domain::event::Frame;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::page::Slice;
 use crate::domain::tool_error::ToolErrorType;
+use crate::store::message_events::{MessageEvent, list_message_events, list_unplaced};
 use crate::store::messages::{MessageRange, StoredMessage, list};
+use crate::store::sessions::last_seq;
 use crate::store::tool_calls::list_error_types;
+
+/// A page of a history, and its position among the events of the session. All of it is read in one
+/// snapshot.
+#[derive(Debug)]
+pub(crate) struct HistoryPage {
+    /// The messages.
+    pub(crate) page: ListPage<StoredMessage, i32>,
+    /// The events that report them, by the numbers of the messages.
+    pub(crate) events: HashMap<i32, Vec<MessageEvent>>,
+    /// The number of the newest event.
+    pub(crate) last_seq: i64,
+    /// The events up to the newest one whose content is not in the history yet; none if the page does
+    /// not contain the end of the history.
+    pub(crate) unplaced: Option<Vec<Frame>>,
+}
 
 /// Lists the history of a session, by the numbers of the messages.
 pub(crate) async fn list_messages(
@@ -20,12 +37,36 @@ pub(crate) async fn list_messages(
     tenant: TenantId,
     session_id: SessionId,
     request: PageRequest<i32>,
-) -> Result<ListPage<StoredMessage, i32>, Error> {
-    newest_event(service, tenant, session_id).await?;
+) -> Result<HistoryPage, Error> {
     let read = service.pool.with(tenant, async |conn| {
-        Ok(read_page!(request, |stored| stored.seq, |slice| list(conn, range(session_id, slice))))
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        let mut snapshot = conn.begin_with(begin).await?;
+        let read = read_history(&mut snapshot, tenant, session_id, &request).await?;
+        snapshot.commit().await?;
+        Ok::<_, Error>(read)
     });
-    read.await
+    read.await?.ok_or_else(|| Error::SessionNotFound(session_id.to_string()))
+}
+
+async fn read_history(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    session_id: SessionId,
+    request: &PageRequest<i32>,
+) -> Result<Option<HistoryPage>, Error> {
+    let Some(last_seq) = last_seq(conn, tenant, session_id).await? else { return Ok(None) };
+    let page =
+        read_page!(request, |stored| stored.seq, |slice| list(conn, range(session_id, slice)));
+    let seqs = || page.items.iter().map(|stored| stored.seq);
+    let events = match seqs().min().zip(seqs().max()) {
+        Some(ends) => list_message_events(conn, session_id, ends).await?,
+        None => HashMap::new(),
+    };
+    let unplaced = match page.reaches_end(request) {
+        true => Some(list_unplaced(conn, session_id).await?),
+        false => None,
+    };
+    Ok(Some(HistoryPage { page, events, last_seq, unplaced }))
 }
 
 /// The types of the failures of calls, by the number of the message that contains the call and the id

@@ -103,6 +103,11 @@ impl<T, K: Clone> ListPage<T, K> {
         self.previous = self.turning_point.clone().filter(|_| has_previous);
     }
 
+    /// Returns true if the page contains the item with the greatest key.
+    pub(crate) fn reaches_end(&self, request: &PageRequest<K>) -> bool {
+        if self.is_upwards { !self.has_more } else { request.from.is_none() }
+    }
+
     /// Converts the items.
     pub(crate) fn map<U>(self, convert: impl FnMut(T) -> U) -> ListPage<U, K> {
         let Self { items, has_more, next, previous, is_before, is_upwards, turning_point } = self;

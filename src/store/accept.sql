@@ -51,8 +51,10 @@ WITH p AS NOT MATERIALIZED (
            CASE WHEN s.is_begun THEN now() END
     FROM session s, p
 ), message AS (
-    INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id, content)
-    SELECT s.id, s.last_message_seq, s.tenant_id, p.run_id, 1, 'user', p.message_id, p.input::json
+    INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id, content,
+                          last_event)
+    SELECT s.id, s.last_message_seq, s.tenant_id, p.run_id, 1, 'user', p.message_id, p.input::json,
+           s.seq + 2
     FROM session s, p WHERE s.is_begun
 ), event AS (
     INSERT INTO events (session_id, seq, tenant_id, run_id, event_id, type, body)

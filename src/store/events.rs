@@ -144,6 +144,44 @@ pub async fn read_some(
     Ok(EventPage { frames: frames.collect(), is_last })
 }
 
+/// The numbers of the first and the last of some events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventSpan {
+    /// The first one.
+    pub first: i64,
+    /// The last one.
+    pub last: i64,
+}
+
+impl EventSpan {
+    /// The span of consecutive events; none without events.
+    pub fn of(frames: &[Frame]) -> Option<Self> {
+        Some(Self { first: frames.first()?.seq, last: frames.last()?.seq })
+    }
+}
+
+/// Finds the events that report the decisions and results of a client for these calls of a run.
+pub async fn find_answers(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+    run_id: RunId,
+    tool_use_ids: &[String],
+) -> Result<Option<EventSpan>, StoreError> {
+    let span = sqlx::query!(
+        r#"SELECT min(e.seq) AS first, max(e.seq) AS last
+           FROM events e JOIN runs r ON r.id = $2
+           WHERE e.session_id = $1 AND e.run_id = $2 AND e.seq > r.accepted_seq
+             AND e.type IN ('user.tool_confirmation', 'user.custom_tool_result')
+             AND coalesce(e.body->>'tool_use_id', e.body->>'custom_tool_use_id') = ANY ($3)"#,
+        session_id.as_uuid(),
+        run_id.as_uuid(),
+        tool_use_ids,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(span.first.zip(span.last).map(|(first, last)| EventSpan { first, last }))
+}
+
 /// Appends events outside of a worker's step: a client's change of a run or of its session.
 pub async fn append(
     conn: &mut PgConnection,

@@ -28,6 +28,7 @@ pub mod grants;
 pub(crate) mod injected_bugs;
 pub mod leases;
 pub mod media;
+pub mod message_events;
 pub mod messages;
 mod pools;
 pub mod quotas;

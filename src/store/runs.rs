@@ -23,6 +23,7 @@ row_with_usage! {
         message_id: String,
         status: String,
         accepted_seq: i64,
+        seq: i64,
         queue_position: Option<i64>,
         outcome: Option<String>,
         imported: bool,
@@ -44,6 +45,7 @@ impl TryFrom<Row> for Run {
             status: RunStatus::parse(&row.status)
                 .ok_or_else(|| unreadable(TABLE, "status")(&row.status))?,
             accepted_seq: row.accepted_seq,
+            seq: row.seq,
             queue_position: row.queue_position,
             pending: Vec::new(),
             log: RunLog::default(),
@@ -82,6 +84,7 @@ pub async fn list(conn: &mut PgConnection, filter: RunFilter) -> Result<Vec<Run>
     let rows = query_with_usage!(
         Row,
         r#"SELECT r.id, r.session_id, r.message_id, r.status, r.accepted_seq,
+                  (SELECT s.last_seq FROM sessions s WHERE s.id = r.session_id) AS "seq!",
                   CASE WHEN r.status = 'queued' THEN (
                       SELECT count(*) FROM runs earlier
                       WHERE earlier.session_id = r.session_id AND earlier.status = 'queued'
@@ -134,6 +137,19 @@ pub async fn find(
         run.log = run_log::find(conn, id).await?;
     }
     Ok(Some(run))
+}
+
+/// Returns true if a run waits for answers of the client.
+pub async fn waits_for_client(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    session_id: SessionId,
+    id: RunId,
+) -> Result<bool, StoreError> {
+    let slice = Slice::first(1);
+    let filter = RunFilter { tenant, session_id, only: Some(id), status: None, slice };
+    let run = list(conn, filter).await?.pop();
+    Ok(run.is_some_and(|run| run.status == RunStatus::RequiresAction && run.is_idle()))
 }
 
 /// The state of a run when its cancellation was requested.

@@ -72,6 +72,8 @@ pub struct ImportedMessage {
     pub content: String,
     /// The model that wrote it.
     pub model: Option<String>,
+    /// The number of the last event up to and including those that report it.
+    pub last_event: i64,
     /// The model's stop reason, as sent by the model.
     pub stop_reason: Option<String>,
     /// The stop sequence that the model wrote.
@@ -180,15 +182,17 @@ async fn insert_messages(
         messages.iter().map(|it| it.stop_sequence.clone()).collect();
     let usages = messages.iter().map(|message| message.usage.as_ref().map(json).transpose());
     let usages = usages.collect::<Result<Vec<_>, _>>()?;
+    let last_events: Vec<i64> = messages.iter().map(|message| message.last_event).collect();
     sqlx::query!(
         "INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id,
-                               content, model, stop_reason, usage, stop_sequence)
+                               content, model, stop_reason, usage, stop_sequence,
+                               last_event)
          SELECT $1, m.ord, $2, m.run_id, 1, m.role, m.message_id, m.content::json, m.model,
-                m.stop_reason, m.usage::json, m.stop_sequence
+                m.stop_reason, m.usage::json, m.stop_sequence, m.last_event
          FROM unnest($3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-                     $9::text[], $10::text[]) WITH ORDINALITY
+                     $9::text[], $10::text[], $11::bigint[]) WITH ORDINALITY
               AS m (run_id, role, message_id, content, model, stop_reason, usage, stop_sequence,
-                    ord)",
+                    last_event, ord)",
         id.as_uuid(),
         tenant.as_uuid(),
         &run_ids,
@@ -199,6 +203,7 @@ async fn insert_messages(
         &stops as &[Option<String>],
         &usages as &[Option<String>],
         &sequences as &[Option<String>],
+        &last_events,
     )
     .execute(conn)
     .await?;

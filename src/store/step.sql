@@ -113,9 +113,10 @@ WITH p AS NOT MATERIALIZED (
               s.permission_mode
 ), message AS (
     INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id, content,
-                          model, stop_reason, usage, stop_sequence)
+                          model, stop_reason, usage, stop_sequence, last_event)
     SELECT s.session_id, s.last_message_seq + m.position, s.tenant_id, s.run_id, s.attempt, m.role,
-           m.message_id, m.content::json, m.model, m.stop_reason, m.usage::json, m.stop_sequence
+           m.message_id, m.content::json, m.model, m.stop_reason, m.usage::json, m.stop_sequence,
+           s.last_seq + s.event_counts
     FROM session s, p,
          unnest(p.message_steps, p.message_positions, p.message_roles, p.message_ids,
                 p.message_contents, p.message_models, p.message_stop_reasons, p.message_usages,

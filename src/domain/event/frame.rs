@@ -19,6 +19,8 @@ pub struct Frame {
     pub kind: String,
     /// The event's id.
     pub id: String,
+    /// True if a run waits for the client from this event on.
+    pub awaits_client: bool,
     sse: Bytes,
     json_start: usize,
 }
@@ -36,6 +38,9 @@ pub struct Stamp {
     pub created_at: Timestamp,
 }
 
+/// The beginning of the body of an event after which a run waits for the client.
+const AWAITS_CLIENT: &str =
+    r#"{"type":"session.status_idle","stop_reason":{"type":"requires_action""#;
 const FRAME_END: &str = "\n\n";
 
 impl Frame {
@@ -52,8 +57,9 @@ impl Frame {
         if let Some(run_id) = run_id {
             let _ = write!(text, r#","run_id":"{run_id}""#);
         }
-        let _ = write!(text, r#","created_at":"{created_at:.3}"{rest}{FRAME_END}"#);
-        Self { seq: *seq, run_id: *run_id, kind, id, sse: text.into(), json_start }
+        let _ = write!(text, r#","created_at":"{created_at:.6}"{rest}{FRAME_END}"#);
+        let awaits_client = kind == STATUS_IDLE && body.starts_with(AWAITS_CLIENT);
+        Self { seq: *seq, run_id: *run_id, kind, id, awaits_client, sse: text.into(), json_start }
     }
 
     /// The SSE frame: `id`, `event`, `data` and the blank line.
@@ -96,6 +102,7 @@ mod tests {
             &EventBody::AgentMessage {
                 content: Content::text("two\nlines").unwrap(),
                 interrupted: false,
+                message_id: None,
             },
         );
         let frame = Frame::encode(event.id, event.kind.into(), &event.body, &stamp());
@@ -104,7 +111,7 @@ mod tests {
             r#"{"type":"agent.message","id":"msg_1","seq":7,"#,
             r#""session_id":"ses_00000000000000000000000000000001","#,
             r#""run_id":"run_00000000000000000000000000000002","#,
-            r#""created_at":"2026-11-21T20:00:00.000Z","#,
+            r#""created_at":"2026-11-21T20:00:00.000000Z","#,
             r#""content":[{"type":"text","text":"two\nlines"}]}"#,
             "\n\n"
         );
@@ -117,7 +124,12 @@ mod tests {
         let input = RawValue::from_string("{\r\n\"a\": \"b\\n\"\n}".into()).unwrap();
         let name = "f".into();
         let evaluated_permission = Permission::Allow;
-        let event = NewEvent::new(&EventBody::AgentToolUse { name, input, evaluated_permission });
+        let event = NewEvent::new(&EventBody::AgentToolUse {
+            name,
+            input,
+            evaluated_permission,
+            message_id: None,
+        });
         let frame = Frame::encode(event.id, event.kind.into(), &event.body, &stamp());
         let json = frame.json();
         assert!(!json.contains(&b'\n') && !json.contains(&b'\r'));

@@ -5,6 +5,7 @@ mod kind;
 mod new_event;
 mod preview;
 mod stream_end;
+mod streamed;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -30,6 +31,7 @@ pub use kind::{STATUS_IDLE, THREAD_EVENT};
 pub use new_event::NewEvent;
 pub use preview::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
 pub use stream_end::StreamEnd;
+pub use streamed::{Event, Streamed};
 
 /// The body of an event. The `type` on the wire is also the SSE event name.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -41,6 +43,10 @@ pub enum EventBody {
         /// The message's blocks; images, documents and search results only by name.
         #[schema(value_type = Vec<Object>)]
         content: Content,
+        /// The id of the message, as in the history. Absent in events that an
+        /// earlier version stored.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message_id: Option<String>,
     },
     /// The client requested cancellation of the run.
     #[serde(rename = "user.interrupt")]
@@ -86,6 +92,10 @@ pub enum EventBody {
         /// True if the client stopped the run while the model wrote the text.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         interrupted: bool,
+        /// The id of the message that the event reports, as in the history. Absent in events that an
+        /// earlier version stored.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message_id: Option<String>,
     },
     /// A thinking block of the model; the text is a summary and may be empty.
     #[serde(rename = "agent.thinking")]
@@ -93,6 +103,10 @@ pub enum EventBody {
         /// Text blocks.
         #[schema(value_type = Vec<Object>)]
         content: Content,
+        /// The id of the message that the event reports, as in the history. Absent in events that an
+        /// earlier version stored.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message_id: Option<String>,
     },
     /// The model requests a tool call. The event's id is the model's `tool_use` id.
     #[serde(rename = "agent.tool_use")]
@@ -104,6 +118,10 @@ pub enum EventBody {
         input: Box<RawValue>,
         /// The verdict of the permission policy.
         evaluated_permission: Permission,
+        /// The id of the message that the event reports, as in the history. Absent in events that an
+        /// earlier version stored.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message_id: Option<String>,
     },
     /// The model requests a call of a tool that the client runs. The event's id is the `tool_use`
     /// id.
@@ -114,6 +132,10 @@ pub enum EventBody {
         /// The input as the model wrote it.
         #[schema(value_type = Object)]
         input: Box<RawValue>,
+        /// The id of the message that the event reports, as in the history. Absent in events that an
+        /// earlier version stored.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message_id: Option<String>,
     },
     /// A tool call returned a result or failed.
     #[serde(rename = "agent.tool_result")]
@@ -241,6 +263,7 @@ pub enum EventBody {
         attempt: u32,
         /// Time of the next try.
         #[schema(value_type = String, format = DateTime)]
+        #[serde(serialize_with = "crate::domain::rfc3339::time")]
         retry_at: Timestamp,
     },
     /// A run settled, or waits for the client. A run that waits emits further events later. Other
@@ -313,37 +336,4 @@ pub enum EventBody {
         #[schema(value_type = Option<Vec<Object>>)]
         applied_edits: Option<Box<RawValue>>,
     },
-}
-
-/// An event on the wire. The type determines the other members.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Event {
-    /// The event's id: the `tool_use` id for `agent.tool_use`, the message's id for `user.message`.
-    pub id: String,
-    /// The sequence number in the session: from 1, without gaps.
-    pub seq: i64,
-    /// The session.
-    #[schema(value_type = String)]
-    pub session_id: SessionId,
-    /// The run that the event belongs to.
-    #[schema(value_type = Option<String>)]
-    pub run_id: Option<RunId>,
-    /// Time of storage.
-    #[schema(value_type = String, format = DateTime)]
-    pub created_at: Timestamp,
-    /// The type and its members.
-    #[serde(flatten)]
-    pub body: EventBody,
-}
-
-/// The data of one SSE event.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-#[serde(untagged)]
-pub enum Streamed<'a> {
-    /// A stored event.
-    Event(Event),
-    /// A preview of an event that is not stored yet.
-    Preview(Preview<'a>),
-    /// The end of the stream of a deleted session.
-    StreamEnd(StreamEnd),
 }

@@ -69,6 +69,7 @@ pub struct OpenCall {
     pub state: CallState,
     /// Time of its start or its request.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     pub since: Timestamp,
     /// The party that must act, if the call waits for a decision or a result.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,6 +78,7 @@ pub struct OpenCall {
     /// its default decision or result.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::optional_time")]
     pub deadline: Option<Timestamp>,
 }
 

@@ -33,10 +33,13 @@ pub(in crate::http) struct RunResource {
     message_id: String,
     /// The current status.
     status: RunStatus,
+    /// The number of the newest event of the session that the other members reflect.
+    seq: i64,
     /// The position in the queue of the session, from 1; absent if the run is not queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_position: Option<i64>,
-    /// The path of the event stream of the run.
+    /// The path of the event stream of the run. In the reply to a decision or result, the stream
+    /// continues after the events of that request.
     stream_url: String,
     /// The tool calls that wait for a decision or a result; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -91,14 +94,17 @@ pub(in crate::http) struct RunResource {
     cost: Option<i64>,
     /// The time at which the run was accepted.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     created_at: Timestamp,
     /// The time at which a worker first claimed the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::optional_time")]
     started_at: Option<Timestamp>,
     /// The time at which the run settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::optional_time")]
     finished_at: Option<Timestamp>,
 }
 
@@ -124,6 +130,7 @@ impl From<Run> for RunResource {
             session_id: run.session_id,
             message_id: run.message_id,
             status,
+            seq: run.seq,
             queue_position: run.queue_position,
             stream_url: format!("{}/stream", run_path(run.session_id, run.id)),
             pending: run.pending,
@@ -156,6 +163,14 @@ fn output(outcome: &Outcome) -> Option<Box<RawValue>> {
 }
 
 impl RunResource {
+    /// The same run with the path of a stream that continues after this event, if there is one.
+    pub(in crate::http) fn streamed_after(mut self, after: Option<i64>) -> Self {
+        if let Some(after) = after {
+            self.stream_url.push_str(&format!("?after={after}"));
+        }
+        self
+    }
+
     /// Reports whether the run is in a terminal state.
     pub(in crate::http) fn is_settled(&self) -> bool {
         self.status.is_terminal()

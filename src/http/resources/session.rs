@@ -16,7 +16,7 @@ use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::session::{Dispatch, InterruptedReplies, Session, SessionStatus};
 use crate::domain::stop_reason::StopReason;
 use crate::domain::sub_agent::Parent;
-use crate::domain::system::SystemPrompt;
+use crate::domain::system::{SystemPrompt, shorten};
 use crate::domain::tool::ToolChoice;
 use crate::domain::usage::Usage;
 use crate::service::session_settings::{ModelMetadata, SessionSubAgent, SessionSystem};
@@ -49,6 +49,12 @@ pub(in crate::http) struct SessionResource {
     /// The system prompt, pinned at creation: a text or text blocks.
     #[schema(value_type = SessionSystem)]
     system: SystemPrompt,
+    /// Only in lists of sessions: the members `system` and `sub_agents`, if they have a system prompt
+    /// that is longer than 200 characters and therefore truncated. `GET …/{session_id}` returns it
+    /// whole. Absent if nothing is truncated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    truncated: Vec<&'static str>,
     /// The maximum output tokens of one model request.
     max_tokens: u32,
     /// The thinking configuration; absent for the default of the model.
@@ -126,16 +132,38 @@ pub(in crate::http) struct SessionResource {
     /// The time at which the session was archived; absent if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::optional_time")]
     archived_at: Option<Timestamp>,
     /// The time of creation.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     created_at: Timestamp,
     /// The time of the last change.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     updated_at: Timestamp,
 }
 
+/// The maximum number of characters of a system prompt in a list of sessions.
+const MAX_LISTED: usize = 200;
+
 impl SessionResource {
+    /// The session as an item of a list, with long system prompts truncated.
+    pub(in crate::http) fn in_list(mut session: Session, operator: &OperatorPolicy) -> Self {
+        let mut truncated = Vec::new();
+        if let Some(short) = session.settings.system.shortened(MAX_LISTED) {
+            session.settings.system = short;
+            truncated.push("system");
+        }
+        let prompts = session.settings.sub_agents.iter_mut().filter_map(|it| it.system.as_mut());
+        // Each of them is shortened.
+        let shortened = prompts.filter_map(|text| shorten(text, &mut { MAX_LISTED }).then_some(()));
+        if shortened.count() > 0 {
+            truncated.push("sub_agents");
+        }
+        Self { truncated, ..Self::new(session, operator) }
+    }
+
     pub(in crate::http) fn new(session: Session, operator: &OperatorPolicy) -> Self {
         let status = session.status();
         let pinned = session.settings.permission_mode;
@@ -156,6 +184,7 @@ impl SessionResource {
             user: session.settings.user,
             model: session.settings.model,
             system: session.settings.system,
+            truncated: Vec::new(),
             max_tokens: session.settings.max_tokens,
             thinking: session.settings.thinking,
             stop_sequences: session.settings.stop_sequences,

@@ -4,25 +4,26 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse as _, Response};
-use http::StatusCode;
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::domain::event::Streamed;
 use crate::domain::pending_call::PendingCall;
 use crate::domain::permission::Decision;
 use crate::domain::run_status::RunStatus;
 use crate::domain::string_enum::{optional_string_enum, string_enum};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::idempotency::mark_repeated;
 use crate::http::extract::json_body::JsonBody;
 use crate::http::extract::path::{CallPath, SessionPath};
 use crate::http::resources::{Page, RunResource};
+use crate::http::run_response::{Delivery, PreferWait, ResumedStream, RunResponse};
 use crate::http::state::Api;
 use crate::service::answers::{
-    AnsweredRun, ApprovalDecision, Remember, decide_approval as decide, pending_approvals,
+    ApprovalDecision, Remember, decide_approval as decide, pending_approvals,
 };
 use crate::service::deadline::in_time;
 use crate::tools::policy::visible;
@@ -51,6 +52,7 @@ pub(in crate::http) struct ApprovalResource {
     diff: Option<String>,
     /// The time at which the call gets its default decision.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     answer_by: Timestamp,
 }
 
@@ -118,53 +120,67 @@ impl From<DecideCall> for ApprovalDecision {
 
 /// Decides on a call that waits for an approval.
 ///
+/// `Accept: text/event-stream` and `Prefer: wait=N` have the effect that they have on a message: the
+/// response is a stream that begins with the event of the decision and ends when the run has settled
+/// or waits for the client, or the run once that is so.
+///
 /// The first decision is final. The same decision again returns the same answer; another one fails
 /// with 409. The call runs with exactly the input that was approved: the model's, or the one in the
 /// decision.
 #[utoipa::path(
     post, path = "/sessions/{session_id}/approvals/{tool_use_id}", operation_id = "decide_approval", tag = "approvals",
     params(("session_id" = String, Path, description = "The session."),
-           ("tool_use_id" = String, Path, description = "The model's id of the call.")),
+           ("tool_use_id" = String, Path, description = "The model's id of the call."),
+           PreferWait, ResumedStream),
     request_body = DecideCall,
     responses(
         (status = 202, description = "The decision is recorded. The run continues when none of its calls waits.", body = RunResource,
-         headers(("idempotency-replayed" = String, description = "`true` for a repeated decision."))),
-        (status = 200, description = "The same decision was made before, and the run has settled.", body = RunResource),
-        (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
+         headers(("location" = String, description = "The run's path."),
+                 ("preference-applied" = String, description = "`respond-async`, and `wait=N` if the response has waited."),
+                 ("idempotency-replayed" = String, description = "`true` for a repeated decision."))),
+        (status = 200, description = "The run, if it settled or waits for the client after a wait, or if the request is repeated and the run has settled; or the stream of its events.",
+         content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"),
+                 (Streamed<'static> = "application/jsonl"), (Streamed<'static> = "application/x-ndjson")),
+         headers(("location" = Option<String>, description = "The path of the stream."),
+                 ("content-location" = String, description = "The run's path."),
+                 ("preference-applied" = Option<String>, description = "`wait=N`, if the response has waited."),
+                 ("idempotency-replayed" = Option<String>, description = "`true` for a repeated request."))),
+        (status = 400, description = "`bad_json`, `body_incomplete`, `invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`, `approval_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "`already_resolved`: the call has another decision, or the run has settled. `call_not_waiting`: calls before it are still running.", body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "`approval_expired`: the call has its default decision.", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`draining`, `database_unavailable`, `too_many_streams`, `too_many_waits`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn decide_approval(
     State(api): State<Arc<Api>>,
     caller: Caller,
     path: CallPath,
+    headers: HeaderMap,
     body: JsonBody<DecideCall>,
 ) -> Result<Response, ApiError> {
     let CallPath(session_id, tool_use_id) = path;
     let JsonBody(body) = body;
     let decision = ApprovalDecision::from(body);
     let tenant = caller.tenant;
+    // Before the decision takes effect.
+    let delivery = Delivery::of(&api, &caller, &headers)?;
+    let subscription = api.service.bus.subscribe(session_id);
     let answered = decide(&api.service, tenant, session_id, &tool_use_id, &decision);
-    Ok(answered_run(in_time(answered).await?))
+    let answered = in_time(answered).await?;
+    let status = answer_status(answered.is_repeated, answered.run.status);
+    let response = RunResponse { api: &api, tenant, headers: &headers };
+    response.deliver(answered.into(), subscription, delivery, status).await
 }
 
-/// The response to an answer: the run. The first answer is accepted with 202, even if its run has
+/// The status of the response to an answer. The first answer is accepted with 202, even if its run has
 /// settled meanwhile.
-pub(super) fn answered_run(answered: AnsweredRun) -> Response {
-    let AnsweredRun { run, is_repeated } = answered;
-    let status = answer_status(is_repeated, run.status);
-    let mut response = (status, Json(RunResource::from(run))).into_response();
-    mark_repeated(&mut response, is_repeated);
-    response
-}
-
-fn answer_status(is_repeated: bool, run: RunStatus) -> StatusCode {
+pub(super) fn answer_status(is_repeated: bool, run: RunStatus) -> StatusCode {
     if is_repeated && run.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED }
 }
 

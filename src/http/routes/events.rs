@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Uri};
 use serde::Deserialize;
 
@@ -12,6 +11,7 @@ use super::paging::{Order, links, page_request};
 use crate::domain::event::{Event, Frame, Streamed};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
+use crate::http::extract::conditions::tagged;
 use crate::http::extract::headers::resume_after;
 use crate::http::extract::path::SessionPath;
 use crate::http::resources::Page;
@@ -116,7 +116,7 @@ fn encode_page(page: Page<Frame>) -> Response {
         }
     }
     body.push(b'}');
-    ([(CONTENT_TYPE, "application/json")], body).into_response()
+    tagged(body)
 }
 
 /// Streams the events of a session, across its runs, until the client leaves.
@@ -160,6 +160,7 @@ pub(in crate::http) async fn stream_events(
         deltas: deltas.unwrap_or(true),
         types: EventTypes::of(types.as_deref()),
         first_phase: StreamPhase::Backlog,
+        ends_if_waiting: false,
         format,
     };
     Ok(respond(&api, request, subscription, api.stream_permit(&caller)?))

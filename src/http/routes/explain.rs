@@ -35,11 +35,13 @@ pub(in crate::http) struct ExplanationResource {
     waits_for: Option<WaitsFor>,
     /// The time since which the run waits; for a settled run, the time at which it settled.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     since: Timestamp,
     /// The latest time at which the wait ends by itself, if that is known: the next retry, the
     /// expiry of the lease and the sweep after it, or the deadline of the calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::optional_time")]
     deadline: Option<Timestamp>,
     /// The position in the session's queue, from 1; absent when the run is not queued.
     #[serde(skip_serializing_if = "Option::is_none")]

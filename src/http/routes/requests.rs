@@ -72,9 +72,11 @@ pub(in crate::http) struct RequestResource {
     cost: Option<i64>,
     /// The time at which it was first sent.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     started_at: Timestamp,
     /// The time at which it ended.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     ended_at: Timestamp,
     /// The time from the first HTTP request to the end of the last, in milliseconds.
     duration_ms: i64,

@@ -18,6 +18,7 @@ use crate::http::extract::headers::resume_after;
 use crate::http::extract::path::{RunPath, SessionPath};
 use crate::http::extract::query::Params;
 use crate::http::resources::{Page, RunResource};
+use crate::http::run_response::{AwaitedRun, Delivery, RunResponse, set_preference};
 use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::format::StreamFormat;
@@ -25,6 +26,7 @@ use crate::http::stream::request::{StreamPhase, StreamRequest};
 use crate::http::stream::sse::respond;
 use crate::service;
 use crate::service::cancel::{cancel_run as request_cancel, cancel_session as request_cancel_all};
+use crate::service::deadline::in_time;
 use crate::service::lookup::{check_reached, find_run, has_ended};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -71,12 +73,18 @@ pub(in crate::http) async fn list_runs(
 }
 
 /// Reads a run.
+///
+/// With `Prefer: wait=N`, the response waits up to N seconds until the run has settled or waits for
+/// the client.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/runs/{run_id}", operation_id = "get_run", tag = "runs",
     params(("session_id" = String, Path, description = "The session."),
-           ("run_id" = String, Path, description = "The run.")),
+           ("run_id" = String, Path, description = "The run."),
+           ("Prefer" = Option<String>, Header, description = "`wait=N`: the response waits up to N \
+               seconds, at most 120, for the run.")),
     responses(
-        (status = 200, description = "The run.", body = RunResource),
+        (status = 200, description = "The run.", body = RunResource,
+         headers(("preference-applied" = Option<String>, description = "`wait=N`, if the response has waited."))),
         (status = 404, description = "`session_not_found`, `run_not_found`", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -84,9 +92,22 @@ pub(in crate::http) async fn get_run(
     State(api): State<Arc<Api>>,
     caller: Caller,
     path: RunPath,
-) -> Result<Json<RunResource>, ApiError> {
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     let RunPath(session_id, run_id) = path;
-    Ok(Json(find_run(&api.service, caller.tenant, session_id, run_id).await?.into()))
+    let tenant = caller.tenant;
+    let delivery = Delivery::json(&api, &caller, &headers)?;
+    // Before the run is read: the event that ends the wait must not be missed.
+    let subscription = api.service.bus.subscribe(session_id);
+    let run = in_time(find_run(&api.service, tenant, session_id, run_id)).await?;
+    let Delivery::Wait(seconds, _permit) = delivery else {
+        return Ok(Json(RunResource::from(run)).into_response());
+    };
+    let response = RunResponse { api: &api, tenant, headers: &headers };
+    let AwaitedRun { run, .. } = response.wait(run, subscription, seconds).await?;
+    let mut response = Json(RunResource::from(run)).into_response();
+    set_preference(&mut response, &format!("wait={seconds}"));
+    Ok(response)
 }
 
 /// Streams the events of one run until it has settled or waits for the client.
@@ -137,6 +158,7 @@ pub(in crate::http) async fn stream_run(
         deltas: deltas.unwrap_or(true),
         types: EventTypes::of(types.as_deref()),
         first_phase: StreamPhase::Backlog,
+        ends_if_waiting: false,
         format,
     };
     Ok(respond(&api, request, subscription, api.stream_permit(&caller)?))

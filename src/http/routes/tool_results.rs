@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::approvals::answered_run;
+use super::approvals::answer_status;
+use crate::domain::event::Streamed;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::large_body::LargeJsonBody;
 use crate::http::extract::path::SessionPath;
 use crate::http::resources::RunResource;
+use crate::http::run_response::{Delivery, PreferWait, ResumedStream, RunResponse};
 use crate::http::state::Api;
 use crate::service::Error;
 use crate::service::answers::{ParsedResult, ToolResultInput, add_tool_results, parse_results};
@@ -65,38 +68,58 @@ impl CreateToolResults {
 
 /// Records results of calls that the client runs, one call or several at once.
 ///
+/// `Accept: text/event-stream` and `Prefer: wait=N` have the effect that they have on a message: the
+/// response is a stream that begins with the events of the results and ends when the run has settled
+/// or waits for the client, or the run once that is so.
+///
 /// The first result of a call is final. The same result again returns the same answer; another one
 /// fails with 409.
 #[utoipa::path(
     post, path = "/sessions/{session_id}/tool_results", operation_id = "create_tool_results", tag = "approvals",
-    params(("session_id" = String, Path, description = "The session.")),
+    params(("session_id" = String, Path, description = "The session."), PreferWait, ResumedStream),
     request_body = CreateToolResults,
     responses(
         (status = 202, description = "The results are recorded. The run continues when none of its calls waits.", body = RunResource,
-         headers(("idempotency-replayed" = String, description = "`true` if all of them were recorded before."))),
-        (status = 200, description = "The results were recorded before, and the run has settled.", body = RunResource),
-        (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
+         headers(("location" = String, description = "The run's path."),
+                 ("preference-applied" = String, description = "`respond-async`, and `wait=N` if the response has waited."),
+                 ("idempotency-replayed" = String, description = "`true` if all of them were recorded before."))),
+        (status = 200, description = "The run, if it settled or waits for the client after a wait, or if the request is repeated and the run has settled; or the stream of its events.",
+         content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"),
+                 (Streamed<'static> = "application/jsonl"), (Streamed<'static> = "application/x-ndjson")),
+         headers(("location" = Option<String>, description = "The path of the stream."),
+                 ("content-location" = String, description = "The run's path."),
+                 ("preference-applied" = Option<String>, description = "`wait=N`, if the response has waited."),
+                 ("idempotency-replayed" = Option<String>, description = "`true` for a repeated request."))),
+        (status = 400, description = "`bad_json`, `body_incomplete`, `invalid_cursor`", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "`session_not_found`, `tool_call_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 406, description = "`not_acceptable`", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "`already_resolved`: the call has another result, or the run has settled. `call_not_waiting`: calls before it are still running.", body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "`tool_result_expired`: the call has its default result.", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`validation_failed`", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "`draining`, `database_unavailable`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`draining`, `database_unavailable`, `too_many_streams`, `too_many_waits`, `too_many_large_bodies`", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(in crate::http) async fn create_tool_results(
     State(api): State<Arc<Api>>,
     caller: Caller,
     path: SessionPath,
+    headers: HeaderMap,
     body: LargeJsonBody<CreateToolResults>,
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let LargeJsonBody(body, body_permits) = body;
     let results = offload(body_permits.bytes(), move || body.parse()).await??;
+    // Before the results take effect.
+    let delivery = Delivery::of(&api, &caller, &headers)?;
+    let subscription = api.service.bus.subscribe(session_id);
     let answered = add_tool_results(&api.service, caller.tenant, session_id, &results);
     let answered = in_time(answered).await;
     drop(body_permits);
-    Ok(answered_run(answered?))
+    let answered = answered?;
+    let status = answer_status(answered.is_repeated, answered.run.status);
+    let response = RunResponse { api: &api, tenant: caller.tenant, headers: &headers };
+    response.deliver(answered.into(), subscription, delivery, status).await
 }

@@ -21,14 +21,17 @@ pub(in crate::http) async fn layer(request: Request, next: Next) -> Response {
     }
 }
 
-/// Returns true for a fork, which may copy many files, and for a deletion, which may delete many rows.
-/// Their use cases apply the deadline to the rest of their database work.
+/// Returns true for a fork, which may copy many files, for a deletion, which may delete many rows, and
+/// for a read of a run, which may wait for it. Their use cases apply the deadline to the rest of their database work.
 fn has_own_deadline(request: &Request) -> bool {
     let path = request.uri().path();
     let session = path.strip_prefix("/v1").unwrap_or(path).strip_prefix("/sessions/");
     match (request.method(), session) {
         (&Method::POST, Some(session)) => session.ends_with("/forks"),
         (&Method::DELETE, Some(session)) => !session.contains('/'),
+        (&Method::GET | &Method::HEAD, Some(session)) => {
+            session.split('/').nth(1) == Some("runs") && request.headers().contains_key("prefer")
+        }
         _ => false,
     }
 }
@@ -40,17 +43,18 @@ mod tests {
     use axum::Router;
     use axum::body::Body;
     use axum::middleware::from_fn;
-    use axum::routing::{delete, post};
+    use axum::routing::{delete, get, post};
     use tokio::time::sleep;
     use tower::ServiceExt as _;
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_without_a_body_may_take_long_but_a_fork_and_a_deletion() {
+    async fn nothing_without_a_body_may_take_long_but_a_fork_a_deletion_and_a_wait() {
         let slow = || async { sleep(DEADLINE * 3).await };
         let router = Router::new()
             .route("/sessions/{id}", delete(slow).get(slow))
             .route("/webhooks/{id}", delete(slow))
-            .route("/sessions/{id}/forks", post(slow).get(slow));
+            .route("/sessions/{id}/forks", post(slow).get(slow))
+            .route("/sessions/{id}/runs/{run}", get(slow));
         let router = router.clone().nest("/v1", router).layer(from_fn(layer));
         for (method, path, status) in [
             (Method::POST, "/v1/sessions/ses_1/forks", 200),
@@ -64,6 +68,15 @@ mod tests {
             let request = Request::builder().method(&method).uri(path).body(Body::empty());
             let response = router.clone().oneshot(request.unwrap()).await.unwrap();
             assert_eq!(response.status(), status, "{method} {path}");
+        }
+        for (prefer, status) in [(Some("wait=60"), 200), (None, 503)] {
+            let mut request = Request::builder().uri("/v1/sessions/ses_1/runs/run_1");
+            if let Some(prefer) = prefer {
+                request = request.header("prefer", prefer);
+            }
+            let request = request.body(Body::empty()).unwrap();
+            let response = router.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), status, "{prefer:?}");
         }
     }
 }

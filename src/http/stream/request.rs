@@ -21,6 +21,9 @@ pub(in crate::http) struct StreamRequest {
     pub(in crate::http) types: EventTypes,
     /// The first phase of the stream.
     pub(in crate::http) first_phase: StreamPhase,
+    /// Ends the stream when the backlog is sent and the run waits for the client. A stream that
+    /// begins after the event `session.status_idle` of a waiting run otherwise stays open.
+    pub(in crate::http) ends_if_waiting: bool,
     /// The format of the stream.
     pub(in crate::http) format: StreamFormat,
 }

@@ -25,6 +25,7 @@ use crate::http::stream::request::{StreamPhase, StreamRequest};
 use crate::metrics::GaugeGuard;
 use crate::store::StoreError;
 use crate::store::events::{EventRange, read_some};
+use crate::store::runs::waits_for_client;
 use crate::store::sessions::exists;
 
 /// The pause after a failed read of the backlog, and the maximum number of failures in a row.
@@ -83,6 +84,8 @@ struct Reader {
     /// Failed reads of the backlog in a row.
     failures: u32,
     is_aborting: bool,
+    /// True if the run may wait for the client, which the end of the backlog decides.
+    may_wait: bool,
     _permit: StreamPermit,
     _open: GaugeGuard,
 }
@@ -102,6 +105,7 @@ impl Reader {
             _open: api.metrics.open_stream(),
             api,
             phase: request.first_phase,
+            may_wait: request.ends_if_waiting,
             request,
             subscription: Some(subscription),
             keep_alive,
@@ -202,11 +206,17 @@ impl Reader {
             self.subscription = None;
             return Ok(());
         }
-        let Some(subscription) = &mut self.subscription else {
+        if self.subscription.is_none() {
             // The subscription delivers events stored from now on; another read gets those before it.
             self.subscription = Some(self.api.service.bus.subscribe(self.request.session_id));
             return Ok(());
-        };
+        }
+        if self.may_wait && self.waits_for_client().await? {
+            self.phase = StreamPhase::Ended;
+            return Ok(());
+        }
+        self.may_wait = false;
+        let Some(subscription) = &mut self.subscription else { return Ok(()) };
         let open = mem::take(&mut subscription.open);
         self.phase = StreamPhase::Live;
         self.request.after = self.request.after.max(self.catch_up_to);
@@ -214,6 +224,14 @@ impl Reader {
             self.take(Some(Signal::Preview(preview)));
         }
         Ok(())
+    }
+
+    /// Reports whether the run of the stream waits for the client.
+    async fn waits_for_client(&self) -> Result<bool, StoreError> {
+        let Some(run_id) = self.request.run_id else { return Ok(false) };
+        let StreamRequest { tenant, session_id, .. } = self.request;
+        let read = async |conn: &mut _| waits_for_client(conn, tenant, session_id, run_id).await;
+        self.api.service.pool.with(tenant, read).await
     }
 
     /// Ends the stream of a deleted session. Its events are deleted with it, so the reader finds out by
@@ -290,6 +308,8 @@ impl Reader {
         self.request.after = frame.seq;
         match self.request.run_id {
             Some(run_id) if frame.run_id != Some(run_id) => return,
+            // The client may have answered since: the run then continues after this event.
+            Some(_) if frame.awaits_client && !self.phase.is_live() => self.may_wait = true,
             Some(_) if frame.ends_run() => self.phase = StreamPhase::Ended,
             _ => {}
         }

@@ -153,7 +153,7 @@ impl DecideCall<'_> {
             return Err(Error::ApprovalExpired(self.tool_use_id.clone()));
         }
         if self.decision.repeats(&call) && self.is_remembered(conn, &call).await? {
-            return Ok(AnswerEffect::repeated(call.run_id));
+            return AnswerEffect::repeated(conn, call.session_id, call.run_id, ids).await;
         }
         Err(Error::AlreadyResolved(self.tool_use_id.clone()))
     }

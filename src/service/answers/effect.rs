@@ -11,7 +11,7 @@ use crate::service::lookup::find_run;
 use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
 use crate::store::decisions::{LockedCall, plan_wake};
-use crate::store::events::append;
+use crate::store::events::{EventSpan, append, find_answers};
 
 /// An answered run.
 #[derive(Debug)]
@@ -20,12 +20,16 @@ pub(crate) struct AnsweredRun {
     pub(crate) run: Run,
     /// True if an earlier request gave the same answer.
     pub(crate) is_repeated: bool,
+    /// The events of the answer. None if the call has a default answer, which no event of the client
+    /// reports.
+    pub(crate) events: Option<EventSpan>,
 }
 
 /// The run that an answer belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::service) struct RecordedAnswer {
     pub(in crate::service) run_id: RunId,
+    pub(in crate::service) events: Option<EventSpan>,
     /// True if an earlier request gave the same answer.
     pub(in crate::service) is_repeated: bool,
 }
@@ -34,6 +38,7 @@ pub(in crate::service) struct RecordedAnswer {
 #[derive(Debug)]
 pub(in crate::service) struct AnswerEffect {
     run_id: RunId,
+    events: Option<EventSpan>,
     frames: Vec<Frame>,
     /// True if no other call of the run waits, so that the run can continue.
     resumes_run: bool,
@@ -42,8 +47,14 @@ pub(in crate::service) struct AnswerEffect {
 
 impl AnswerEffect {
     /// An answer that was given before and changes nothing.
-    pub(super) const fn repeated(run_id: RunId) -> Self {
-        Self { run_id, frames: Vec::new(), resumes_run: false, is_repeated: true }
+    pub(super) async fn repeated(
+        conn: &mut PgConnection,
+        session_id: SessionId,
+        run_id: RunId,
+        tool_use_ids: &[String],
+    ) -> Result<Self, Error> {
+        let events = find_answers(conn, session_id, run_id, tool_use_ids).await?;
+        Ok(Self { run_id, events, frames: Vec::new(), resumes_run: false, is_repeated: true })
     }
 
     /// Appends the events of an answer, and plans that the run continues if no other call waits.
@@ -54,7 +65,8 @@ impl AnswerEffect {
     ) -> Result<Self, Error> {
         let frames = append(conn, call.session_id, Some(call.run_id), events).await?;
         let resumes_run = plan_wake(conn, call).await?;
-        Ok(Self { run_id: call.run_id, frames, resumes_run, is_repeated: false })
+        let events = EventSpan::of(&frames);
+        Ok(Self { run_id: call.run_id, events, frames, resumes_run, is_repeated: false })
     }
 
     /// Publishes the events, and announces the run if it continues. Called after the commit.
@@ -70,7 +82,7 @@ impl AnswerEffect {
         if self.resumes_run {
             service.bus.announce_work();
         }
-        RecordedAnswer { run_id: self.run_id, is_repeated: self.is_repeated }
+        RecordedAnswer { run_id: self.run_id, events: self.events, is_repeated: self.is_repeated }
     }
 }
 
@@ -82,7 +94,7 @@ pub(super) async fn answer(
     record: impl AsyncFnOnce(&mut PgConnection) -> Result<AnswerEffect, Error>,
 ) -> Result<AnsweredRun, Error> {
     let effect = in_transaction(service, tenant, record).await?;
-    let RecordedAnswer { run_id, is_repeated } = effect.publish(service, session_id).await;
+    let RecordedAnswer { run_id, events, is_repeated } = effect.publish(service, session_id).await;
     let run = find_run(service, tenant, session_id, run_id).await?;
-    Ok(AnsweredRun { run, is_repeated })
+    Ok(AnsweredRun { run, is_repeated, events })
 }

@@ -141,7 +141,9 @@ impl ResultSet<'_> {
         }
         match (open, last_run) {
             (Some(call), _) => AnswerEffect::record(conn, call, &events).await,
-            (None, Some(run_id)) => Ok(AnswerEffect::repeated(run_id)),
+            (None, Some(run_id)) => {
+                AnswerEffect::repeated(conn, self.session_id, run_id, &ids).await
+            }
             (None, None) => Err(Error::internal("a request without results")),
         }
     }

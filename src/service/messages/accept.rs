@@ -37,7 +37,8 @@ impl MessagePost<'_> {
         }
         let message_id = message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
         let content = with_placeholders(&message.content).map_err(Error::internal)?;
-        let event = NewEvent::with_id(message_id.clone(), &EventBody::UserMessage { content });
+        let body = EventBody::UserMessage { content, message_id: Some(message_id.clone()) };
+        let event = NewEvent::with_id(message_id.clone(), &body);
         let new = NewRun {
             id: RunId::new(),
             tenant: self.tenant,
@@ -198,6 +199,7 @@ fn accepted_run(new: &NewRun<'_>, accepted: &AcceptedRun) -> Run {
         message_id: new.message_id.to_owned(),
         status: if has_started { RunStatus::Running } else { RunStatus::Queued },
         accepted_seq: accepted.frames.first().map_or(0, |frame| frame.seq),
+        seq: accepted.frames.last().map_or(0, |frame| frame.seq),
         queue_position: (!has_started).then_some(accepted.queued.into()),
         pending: Vec::new(),
         log: RunLog::default(),

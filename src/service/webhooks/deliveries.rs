@@ -5,6 +5,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::domain::ids::{DeliveryId, TenantId, WebhookId};
+use crate::domain::rfc3339;
 use crate::domain::webhook::{Delivery, DeliveryState, WebhookEvent};
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
@@ -41,7 +42,7 @@ pub(crate) struct DeliveryFilter {
 /// Queues a test delivery.
 pub(crate) async fn send_test(service: &Service, webhook: WebhookKey) -> Result<DeliveryId, Error> {
     let id = DeliveryId::new();
-    let body = json!({ "type": WebhookEvent::TEST, "timestamp": Timestamp::now(), "data": {} });
+    let body = json!({ "type": WebhookEvent::TEST, "timestamp": rfc3339::text(Timestamp::now()), "data": {} });
     let body = body.to_string();
     let queued = service.pool.with(webhook.tenant, async |conn| {
         webhook.check_enabled(conn).await?;

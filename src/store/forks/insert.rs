@@ -154,8 +154,10 @@ async fn close(
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "INSERT INTO messages (session_id, seq, tenant_id, run_id, attempt, role, message_id,
-                               content)
-         SELECT $2, seq + 1, tenant_id, run_id, attempt, 'user', $4, ($5::text)::json
+                               content, last_event)
+         SELECT $2, seq + 1, tenant_id, run_id, attempt, 'user', $4, ($5::text)::json,
+                -- `session.forked`, and an event for each result.
+                1 + json_array_length(($5::text)::json)
          FROM history WHERE session_id = $1 AND seq = $3",
         new.source.as_uuid(),
         new.id.as_uuid(),

@@ -34,7 +34,11 @@ async fn events_are_read_up_to_a_number_or_a_size_and_the_last_part_is_marked() 
     let run = bed.posted().await.frames[0].run_id.unwrap();
     let small = NewEvent::new(&EventBody::UserInterrupt {});
     let large = Content::text(&"x".repeat(1000)).unwrap();
-    let large = NewEvent::new(&EventBody::AgentMessage { content: large, interrupted: false });
+    let large = NewEvent::new(&EventBody::AgentMessage {
+        content: large,
+        interrupted: false,
+        message_id: None,
+    });
     let mut conn = bed.pool.acquire().await.unwrap();
     let all = [&small, &small, &large, &small, &large].map(Clone::clone);
     events::append(&mut conn, bed.session, Some(run), &all).await.unwrap();

@@ -13,10 +13,12 @@ use crate::worker::run::stop_cause::StopCause;
 /// this order.
 pub(in crate::worker) fn reply_events(
     message: &Message,
+    message_id: &str,
     compaction: Option<ReplyCompaction>,
     ids: ReplyIds,
     calls: Vec<NewEvent>,
 ) -> Result<Vec<NewEvent>, StopCause> {
+    let message_id = || Some(message_id.to_owned());
     let blocks = message.content.blocks()?;
     // The summary of a refused draft is dropped together with it.
     let has_summary = message.content.summary()?.is_some();
@@ -36,7 +38,7 @@ pub(in crate::worker) fn reply_events(
         .collect();
     if !thinking.is_empty() {
         let content = texts(&thinking)?;
-        let body = EventBody::AgentThinking { content };
+        let body = EventBody::AgentThinking { content, message_id: message_id() };
         events.push(NewEvent::with_id(ids.thinking.to_string(), &body));
     }
     let is_text = |view: &View<'_>| matches!(view, View::Text(_));
@@ -45,7 +47,7 @@ pub(in crate::worker) fn reply_events(
     if !text_blocks.is_empty() {
         let content = Content::from_blocks(text_blocks)?;
         let interrupted = message.stop_reason == Some(ModelStop::Interrupted);
-        let body = EventBody::AgentMessage { content, interrupted };
+        let body = EventBody::AgentMessage { content, interrupted, message_id: message_id() };
         events.push(NewEvent::with_id(ids.message.to_string(), &body));
     }
     events.extend(calls);
@@ -59,11 +61,18 @@ fn compacted_event(summary: ReplyCompaction) -> NewEvent {
 }
 
 /// The event of a call. Without a permission, the client executes the call.
-pub(in crate::worker) fn call_event(call: &ToolCall, permission: Option<Permission>) -> NewEvent {
+pub(in crate::worker) fn call_event(
+    call: &ToolCall,
+    message_id: &str,
+    permission: Option<Permission>,
+) -> NewEvent {
     let (name, input) = (call.name.clone(), call.input.clone());
+    let message_id = Some(message_id.to_owned());
     let body = match permission {
-        Some(evaluated_permission) => EventBody::AgentToolUse { name, input, evaluated_permission },
-        None => EventBody::AgentCustomToolUse { name, input },
+        Some(evaluated_permission) => {
+            EventBody::AgentToolUse { name, input, evaluated_permission, message_id }
+        }
+        None => EventBody::AgentCustomToolUse { name, input, message_id },
     };
     NewEvent::with_id(call.tool_use_id.clone(), &body)
 }

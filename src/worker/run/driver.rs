@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::context::RunContext;
 use super::interrupted::interrupted_message;
-use super::messages::{new_user_message, user_message};
+use super::messages::{new_user_message, reply_id, user_message};
 use super::outcome::{idle_event, outcome};
 use super::resume::{read_history, resume};
 use super::signals::Signals;
@@ -17,7 +17,6 @@ use crate::agent::Step;
 use crate::agent::history::{self, ReplyMode};
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::ids::MessageId;
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::outcome::{Outcome, RunError};
 use crate::domain::run_status::RunStatus;
@@ -217,8 +216,9 @@ impl Driver<'_> {
         agent.push(&message)?;
         let request = self.model.record_reply(progress, &reply);
         let planned = progress.open_calls();
-        let calls = self.tools.call_events(&self.state, &planned)?;
-        let mut events = reply_events(&message, reply.compaction, ids, calls)?;
+        let message_id = reply_id(reply.id.clone());
+        let calls = self.tools.call_events(&self.state, &planned, &message_id)?;
+        let mut events = reply_events(&message, &message_id, reply.compaction, ids, calls)?;
         let duration_ms = millis_since(started);
         let end = RequestEnd { duration_ms, ..RequestEnd::of(&reply) };
         events.extend(self.model.end_event(&end));
@@ -233,11 +233,7 @@ impl Driver<'_> {
             None => self.model.announce(progress, &mut events),
         }
         let usage = message.usage;
-        let messages = kept.map(|_| NewMessage {
-            message_id: if reply.id.is_empty() { MessageId::new().to_string() } else { reply.id },
-            model: Some(reply.model),
-            message,
-        });
+        let messages = kept.map(|_| NewMessage { message_id, model: Some(reply.model), message });
         let step = StepCommit {
             planned: &planned,
             events: &events,

@@ -1,10 +1,10 @@
 //! The message of a reply that the client interrupted.
 
 use super::context::RunContext;
+use super::messages::reply_id;
 use super::stop_cause::StopCause;
 use crate::agent::interrupted_reply::kept_part;
 use crate::domain::event::NewEvent;
-use crate::domain::ids::MessageId;
 use crate::domain::message::{Message, Role};
 use crate::domain::session::InterruptedReplies;
 use crate::domain::stop_reason::ModelStop;
@@ -39,9 +39,8 @@ fn message(
     let Some(content) = kept_part(&reply.content)? else { return Ok(None) };
     let stop_reason = Some(ModelStop::Interrupted);
     let message = Message { role: Role::Assistant, content, stop_reason, usage };
-    let events = reply_events(&message, None, ids, Vec::new())?;
-    let no_id = || MessageId::new().to_string();
-    let message_id = Some(reply.id).filter(|id| !id.is_empty()).unwrap_or_else(no_id);
+    let message_id = reply_id(reply.id);
+    let events = reply_events(&message, &message_id, None, ids, Vec::new())?;
     let model = Some(reply.model).filter(|model| !model.is_empty());
     let model = model.or_else(|| Some(run.settings().model.clone()));
     Ok(Some((NewMessage { message_id, model, message }, events)))

@@ -1,4 +1,4 @@
-//! User messages that the worker stores.
+//! Messages that the worker stores.
 
 use crate::domain::ids::MessageId;
 use crate::domain::message::{Content, Message, Role};
@@ -13,4 +13,9 @@ pub(in crate::worker) fn user_message(content: Content) -> Message {
 /// A user message with an id of its own.
 pub(in crate::worker) fn new_user_message(message: Message) -> NewMessage {
     NewMessage { message_id: MessageId::new().to_string(), model: None, message }
+}
+
+/// The id of the message of a reply: the model's own, or a new one.
+pub(in crate::worker) fn reply_id(own: String) -> String {
+    if own.is_empty() { MessageId::new().to_string() } else { own }
 }

@@ -78,12 +78,13 @@ impl<'a> ToolRunner<'a> {
         &mut self,
         state: &RunState<'_>,
         calls: &[ToolCall],
+        message_id: &str,
     ) -> Result<Vec<NewEvent>, StopCause> {
         let event = |(position, call): (usize, &ToolCall)| {
             let call_of_reply = CallOfReply { calls, position, call };
             let permission =
                 self.gate.permission(&state.writer, &mut self.context, call_of_reply)?;
-            Ok(call_event(call, permission))
+            Ok(call_event(call, message_id, permission))
         };
         calls.iter().enumerate().map(event).collect()
     }

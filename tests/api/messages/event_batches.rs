@@ -51,8 +51,10 @@ async fn decisions_and_a_message_are_applied_in_order() {
     let deny = json!({ "type": "user.tool_confirmation", "tool_use_id": "toolu_01two",
         "result": "deny", "deny_message": "Once is enough." });
     let all = json!([confirmation_of("toolu_01one", "allow"), deny, message("Are you there?")]);
-    let answer = applied(events(&session, &all).send().await.unwrap()).await;
+    let mut answer = applied(events(&session, &all).send().await.unwrap()).await;
     let next = answer["data"][2]["run_ids"][0].clone();
+    let followed = answer.as_object_mut().unwrap().remove("run").unwrap();
+    assert_eq!(followed["id"], next);
     let event =
         |kind: &str, run: &Value| json!({ "type": kind, "repeated": false, "run_ids": [run] });
     let confirmation = event("user.tool_confirmation", &run["id"]);

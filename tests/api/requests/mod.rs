@@ -2,4 +2,6 @@
 
 mod bad_input;
 mod bad_members;
+mod explanations;
+mod timestamps;
 mod unstorable_text;

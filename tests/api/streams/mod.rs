@@ -6,6 +6,7 @@ mod json_lines;
 mod permits;
 mod probe;
 mod slow_clients;
+mod snapshots;
 mod stalled_readers;
 mod tickets;
 mod typed_events;

@@ -1,6 +1,7 @@
 //! Response headers that many operations share.
 
 use serde_json::Value;
+use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Header, Object, OpenApi, Ref, RefOr, Response, Schema, Type};
 
@@ -15,7 +16,7 @@ struct SharedHeader {
     example: &'static str,
 }
 
-const HEADERS: [SharedHeader; 7] = [
+const HEADERS: [SharedHeader; 8] = [
     SharedHeader {
         component: "RequestId",
         name: "x-request-id",
@@ -53,6 +54,14 @@ const HEADERS: [SharedHeader; 7] = [
         example: "true",
     },
     SharedHeader {
+        component: "ContentTag",
+        name: "etag",
+        kind: Type::String,
+        description: "Identifies the content of the page. With it in `If-None-Match`, the response is \
+            304 while the content is the same.",
+        example: "\"0b5c8d7e00193a7c2b8f07d3c9e41f2a\"",
+    },
+    SharedHeader {
         component: "StreamCaching",
         name: "cache-control",
         kind: Type::String,
@@ -87,9 +96,13 @@ pub(super) fn complete(document: &mut OpenApi) {
         }
     }
     for operation in operations(document) {
+        add_not_modified(operation);
         let is_limited = operation.security.is_some();
         for (status, response) in own_responses(operation) {
             add(response, "RequestId");
+            if is_page(response) {
+                add(response, "ContentTag");
+            }
             if is_limited {
                 add(response, "RateLimitPolicy");
                 add(response, "RateLimit");
@@ -104,6 +117,22 @@ pub(super) fn complete(document: &mut OpenApi) {
             }
         }
     }
+}
+
+/// Adds the response to a client that has the content of a page already.
+fn add_not_modified(operation: &mut Operation) {
+    let responses = &mut operation.responses.responses;
+    let page = responses.get("200");
+    if page.is_some_and(|page| matches!(page, RefOr::T(page) if is_page(page))) {
+        let description = "The content of the page is the same.";
+        let response = Response::builder().description(description).build();
+        responses.entry("304".to_owned()).or_insert(response.into());
+    }
+}
+
+/// Pages of lists link to their neighbours.
+fn is_page(response: &Response) -> bool {
+    response.headers.contains_key("link")
 }
 
 fn is_problem(response: &Response) -> bool {

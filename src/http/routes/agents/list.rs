@@ -35,6 +35,7 @@ pub(in crate::http) struct AgentSummary {
     /// The time when the version was created; absent unless the tenant owns the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::optional_time")]
     created_at: Option<Timestamp>,
 }
 

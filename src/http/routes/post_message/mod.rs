@@ -1,14 +1,13 @@
 //! Posting a message, which starts a run: the response is the run, a stream, or the settled run.
 
 mod body;
-mod response;
 
 use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 
 use crate::domain::event::Streamed;
 use crate::domain::trace::Trace;
@@ -17,11 +16,11 @@ use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::accept::ResponseFormat;
 use crate::http::extract::conditions::expected;
-use crate::http::extract::headers::{idempotency_key, wait_seconds};
+use crate::http::extract::headers::idempotency_key;
 use crate::http::extract::large_body::LargeJsonBody;
 use crate::http::extract::path::SessionPath;
 use crate::http::resources::RunResource;
-use crate::http::server::stream_permits::StreamPermit;
+use crate::http::run_response::{Delivery, RunResponse};
 use crate::http::state::Api;
 use crate::http::stream::format::StreamFormat;
 use crate::service::Error;
@@ -30,7 +29,6 @@ use crate::service::messages::{MessageInput, PostMessage, post_message};
 use crate::service::offload::offload;
 use crate::service::session_settings::check_mode;
 use body::CreateMessage;
-use response::{PostResponse, accepted};
 
 /// Posts a message, which starts a run or is queued after the active run of the session.
 ///
@@ -102,11 +100,11 @@ pub(in crate::http) async fn create_message(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let LargeJsonBody(body, body_permits) = body;
-    let format = if body.stream {
-        ResponseFormat::Stream(StreamFormat::of(&headers).unwrap_or_default())
-    } else {
-        ResponseFormat::of(&headers)?
-    };
+    let streams = body.stream;
+    if !streams {
+        // Before the content is checked, which may take long.
+        ResponseFormat::of(&headers)?;
+    }
     let message =
         offload(body_permits.bytes(), move || MessageInput::from(body).validate()).await??;
     check_mode(&api.service, message.permission_mode)?;
@@ -114,12 +112,10 @@ pub(in crate::http) async fn create_message(
         return Err(Error::Draining.into());
     }
     // Before the message is accepted: a request that gets no stream must not have started a run.
-    let delivery = match (format, wait_seconds(&headers)) {
-        (ResponseFormat::Stream(format), _) => {
-            Delivery::Stream(format, api.stream_permit(&caller)?)
-        }
-        (ResponseFormat::Json, Some(seconds)) => Delivery::Wait(seconds, api.wait_permit(&caller)?),
-        (ResponseFormat::Json, None) => Delivery::Respond,
+    let delivery = if streams {
+        Delivery::stream(&api, &caller, StreamFormat::of(&headers).unwrap_or_default())?
+    } else {
+        Delivery::of(&api, &caller, &headers)?
     };
     // Before the message is accepted: the stream must have the first events of the run.
     let subscription = api.service.bus.subscribe(session_id);
@@ -137,22 +133,6 @@ pub(in crate::http) async fn create_message(
     let posted = Box::pin(in_time(post_message(&api.service, &request))).await?;
     drop((request, body_permits));
     faults::point(Point::BeforeReply).await;
-    let answer = PostResponse { api: &api, tenant: caller.tenant, headers: &headers };
-    match delivery {
-        Delivery::Stream(format, permit) => {
-            answer.stream(&posted, subscription, format, permit).await
-        }
-        Delivery::Wait(seconds, _permit) => answer.wait(posted, subscription, seconds).await,
-        Delivery::Respond => Ok(accepted(posted)),
-    }
-}
-
-/// The way in which the client receives the run.
-enum Delivery {
-    /// As a stream of events.
-    Stream(StreamFormat, StreamPermit),
-    /// As JSON, after at most this many seconds.
-    Wait(u64, StreamPermit),
-    /// As JSON, at once.
-    Respond,
+    let response = RunResponse { api: &api, tenant: caller.tenant, headers: &headers };
+    response.deliver(posted.into(), subscription, delivery, StatusCode::ACCEPTED).await
 }

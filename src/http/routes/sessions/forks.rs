@@ -90,7 +90,8 @@ pub(in crate::http) struct ListForks {
     order: Option<Order>,
 }
 
-/// Lists the forks of a session, by default newest first. Forks of forks are left out.
+/// Lists the forks of a session, by default newest first. Forks of forks are left out. Long system
+/// prompts are truncated: see `truncated`.
 #[utoipa::path(
     get, path = "/sessions/{session_id}/forks", operation_id = "list_forks", tag = "sessions",
     params(("session_id" = String, Path, description = "The id of the session."), ListForks),
@@ -112,6 +113,6 @@ pub(in crate::http) async fn list_forks(
     let Params(ListForks { limit, after, before, order }) = query;
     let request = page_request(limit, after, before, order.unwrap_or(Order::Desc))?;
     let page = list(&api.service, caller.tenant, source, request).await?;
-    let resource = |fork| SessionResource::new(fork, &api.service.permissions);
+    let resource = |fork| SessionResource::in_list(fork, &api.service.permissions);
     Ok(respond(page.map(resource), &uri))
 }

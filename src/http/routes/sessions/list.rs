@@ -16,6 +16,8 @@ use crate::service::sessions;
 
 /// Lists sessions, by default newest first.
 ///
+/// Long system prompts are truncated: see `truncated`.
+///
 /// A session has to match all filters. Archived sessions are left out unless `archived` selects
 /// them.
 #[utoipa::path(
@@ -41,6 +43,6 @@ pub(in crate::http) async fn list_sessions(
 ) -> Result<Response, ApiError> {
     let SessionQuery { page, filter } = query;
     let page = sessions::list_sessions(&api.service, caller.tenant, &filter, page).await?;
-    let resource = |session| SessionResource::new(session, &api.service.permissions);
+    let resource = |session| SessionResource::in_list(session, &api.service.permissions);
     Ok(respond(page.map(resource), &uri))
 }

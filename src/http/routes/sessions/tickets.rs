@@ -23,6 +23,7 @@ pub(in crate::http) struct TicketResource {
     ticket: String,
     /// The time when the ticket expires.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     expires_at: Timestamp,
     /// The path of the session's event stream with the ticket.
     stream_url: String,

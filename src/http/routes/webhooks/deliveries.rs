@@ -43,6 +43,7 @@ pub(in crate::http) struct DeliveryResource {
     attempts: i32,
     /// The time of the next attempt; null if there is none.
     #[schema(value_type = Option<String>, format = DateTime, required)]
+    #[serde(serialize_with = "crate::domain::rfc3339::optional_time")]
     next_attempt_at: Option<Timestamp>,
     /// The HTTP status of the last response; null if there was none.
     #[schema(required)]
@@ -52,9 +53,11 @@ pub(in crate::http) struct DeliveryResource {
     last_error: Option<String>,
     /// The time when the delivery was created.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     created_at: Timestamp,
     /// The time when the delivery was accepted or abandoned; null if it is pending.
     #[schema(value_type = Option<String>, format = DateTime, required)]
+    #[serde(serialize_with = "crate::domain::rfc3339::optional_time")]
     ended_at: Option<Timestamp>,
 }
 
@@ -107,6 +110,7 @@ pub(in crate::http) struct ListDeliveries {
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct ReplayDeliveries {
     /// Selects deliveries that were created at this time or later. Deliveries are kept for 30 days.
+    #[serde(deserialize_with = "crate::domain::rfc3339::parse")]
     #[schema(value_type = String, format = DateTime)]
     since: Timestamp,
     /// Selects deliveries in this final state. When absent, `failed`. Deliveries that are `pending`

@@ -45,9 +45,11 @@ pub(in crate::http) struct WebhookResource {
     disabled: Option<Disabled>,
     /// The time when the webhook was created.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     created_at: Timestamp,
     /// The time when the webhook was last changed.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     updated_at: Timestamp,
 }
 

@@ -33,6 +33,7 @@ pub(crate) struct ExportHeader {
     session_id: SessionId,
     /// The time when the session was created.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     created_at: Timestamp,
     /// Settings that create an equal session.
     #[schema(value_type = CreateSession)]

@@ -7,6 +7,7 @@ use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
 use crate::domain::stop_reason::ModelStop;
 use crate::domain::usage::Usage;
+use crate::store::message_events::MessageEvent;
 use crate::store::messages::StoredMessage;
 
 /// A message of a session's history with its position.
@@ -24,9 +25,27 @@ pub(crate) struct HistoryItem {
     run_id: RunId,
     /// The time when the message was stored.
     #[schema(value_type = String, format = DateTime)]
+    #[serde(serialize_with = "crate::domain::rfc3339::time")]
     created_at: Timestamp,
+    /// The events that report the message, in their order. Absent in exports, and for messages that an
+    /// earlier version stored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    events: Vec<ReportingEvent>,
     /// The message.
     message: HistoryMessage,
+}
+
+/// An event that reports a message or a part of it.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct ReportingEvent {
+    /// The id of the event.
+    id: String,
+    /// The type of the event.
+    r#type: String,
+    /// The sequence number of the event; absent if the event belongs to the session from which the
+    /// message is inherited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<i64>,
 }
 
 /// A message in the form of the Messages API. User messages leave out the members that only replies
@@ -68,6 +87,7 @@ impl HistoryItem {
             seq: stored.seq,
             run_id: stored.run_id,
             created_at: stored.created_at,
+            events: Vec::new(),
             message: HistoryMessage {
                 id: stored.message_id,
                 role,
@@ -79,5 +99,12 @@ impl HistoryItem {
                 usage: (role == Role::Assistant).then_some(stored.message.usage),
             },
         }
+    }
+
+    /// The same message with the events that report it.
+    pub(crate) fn with_events(mut self, events: Vec<MessageEvent>) -> Self {
+        let event = |MessageEvent { id, kind, seq }| ReportingEvent { id, r#type: kind, seq };
+        self.events = events.into_iter().map(event).collect();
+        self
     }
 }

@@ -12,7 +12,9 @@ use crate::domain::tool_error::{Handling, ToolErrorType};
 pub(super) fn reply_events(
     content: &Content,
     stop: &ModelStop,
+    message_id: &str,
 ) -> Result<Vec<NewEvent>, BadContent> {
+    let message_id = || Some(message_id.to_owned());
     let (mut thinking, mut texts) = (Vec::new(), Vec::new());
     for block in content.blocks()? {
         match block.view {
@@ -28,20 +30,22 @@ pub(super) fn reply_events(
     let mut events = Vec::new();
     if !thinking.is_empty() {
         let content = Content::parse(serde_json::Value::from(thinking).to_string())?;
-        events.push(NewEvent::new(&EventBody::AgentThinking { content }));
+        events.push(NewEvent::new(&EventBody::AgentThinking { content, message_id: message_id() }));
     }
     if !texts.is_empty() {
         let content = Content::from_blocks(texts)?;
         let interrupted = *stop == ModelStop::Interrupted;
-        events.push(NewEvent::new(&EventBody::AgentMessage { content, interrupted }));
+        let body = EventBody::AgentMessage { content, interrupted, message_id: message_id() };
+        events.push(NewEvent::new(&body));
     }
     Ok(events)
 }
 
 /// The event of a call. The call was executed elsewhere, as a call of a client tool is.
-pub(super) fn call_event(call: &ToolCall) -> NewEvent {
+pub(super) fn call_event(call: &ToolCall, message_id: &str) -> NewEvent {
     let (name, input) = (call.name.clone(), call.input.clone());
-    let body = EventBody::AgentCustomToolUse { name, input };
+    let message_id = Some(message_id.to_owned());
+    let body = EventBody::AgentCustomToolUse { name, input, message_id };
     NewEvent::with_id(call.tool_use_id.clone(), &body)
 }
 

@@ -168,6 +168,7 @@ impl Builder {
             model: model.filter(|_| role == Role::Assistant),
             stop_reason: stop_reason.filter(|_| role == Role::Assistant),
             stop_sequence: stop_sequence.filter(|_| role == Role::Assistant),
+            last_event: i64::try_from(self.built.history.events.len()).unwrap_or(i64::MAX),
             usage: usage.filter(|_| role == Role::Assistant),
         });
         Ok(())
@@ -191,8 +192,10 @@ impl Builder {
             input: content.as_str().to_owned(),
             reply: None,
         };
-        let body =
-            EventBody::UserMessage { content: with_placeholders(&content).map_err(unreadable)? };
+        let body = EventBody::UserMessage {
+            content: with_placeholders(&content).map_err(unreadable)?,
+            message_id: Some(message.id.clone()),
+        };
         history.events.push((run.id, NewEvent::with_id(message.id.clone(), &body)));
         self.run = Some(run);
         let text = content.as_str().to_owned();
@@ -276,9 +279,9 @@ impl Builder {
         self.add_calls(&content, &stop, &pointer)?;
         let Some(run) = &mut self.run else { return refuse(at, "belongs to no run") };
         let text = content.joined_text().map_err(unreadable)?;
-        let mut events = reply_events(&content, &stop).map_err(unreadable)?;
+        let mut events = reply_events(&content, &stop, &message.id).map_err(unreadable)?;
         run.reply = Some(LastReply { stop, text });
-        events.extend(self.open.iter().map(call_event));
+        events.extend(self.open.iter().map(|call| call_event(call, &message.id)));
         self.built.history.events.extend(events.into_iter().map(|event| (run.id, event)));
         Ok(content.as_str().to_owned())
     }

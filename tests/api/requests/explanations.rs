@@ -1,0 +1,158 @@
+//! Refusals that explain themselves: each names the parameter or member, the rule and the remedy.
+
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, problem, replies, says};
+
+async fn app() -> TestApp {
+    TestApp::start(replies(&[says("Yes.")])).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_query_names_the_parameter_and_the_rule() {
+    let app = app().await;
+    let session = app.session().await;
+    for (path, parameter, message) in [
+        ("/messages?limit=ten", "limit", "is not an integer"),
+        ("/messages?limit=201", "limit", "is 201; 1 to 200 are allowed"),
+        ("/messages?order=up", "order", "is `up`; allowed: `asc`, `desc`"),
+        ("/messages?after=1&before=2", "before", "is not allowed together with `after`"),
+        ("/events/stream?deltas=maybe", "deltas", "is not `true` or `false`"),
+        ("/events?limit=1&limit=2", "limit", "occurs more than once; once is allowed"),
+    ] {
+        let response = app.get(&session.path(path)).send().await.unwrap();
+        let problem = problem(response, 400, "invalid_query").await;
+        let expected = json!([{ "pointer": "", "parameter": parameter, "message": message }]);
+        assert_eq!(problem["errors"], expected, "{path}");
+        assert_eq!(problem["detail"], format!("the query is not valid: {parameter} {message}"));
+    }
+    let response = app.get(&session.path("/messages?page=2")).send().await.unwrap();
+    let problem = problem(response, 400, "invalid_query").await;
+    assert_eq!(problem["errors"][0]["parameter"], "page");
+    let message = problem["errors"][0]["message"].as_str().unwrap();
+    assert!(message.starts_with("is not a known parameter; allowed: `limit`"), "{message}");
+    let response = app.get("/v1/sessions?created_after=yesterday").send().await.unwrap();
+    let problem = crate::support::problem(response, 400, "invalid_query").await;
+    let message = problem["errors"][0]["message"].as_str().unwrap();
+    assert!(message.contains("RFC 3339"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_body_is_explained_in_the_terms_of_json() {
+    let app = app().await;
+    let session = app.session().await;
+    for (body, pointer, message) in [
+        (json!({}), "", "lacks the member `content`, which is required"),
+        (
+            json!({ "content": "Hi", "stream": "yes" }),
+            "/stream",
+            "is a string; `true` or `false` is required",
+        ),
+        (
+            json!({ "content": "Hi", "limits": { "tokens": "many" } }),
+            "/limits/tokens",
+            "is a string; an integer is required",
+        ),
+        (
+            json!({ "content": "Hi", "on_busy": "drop" }),
+            "/on_busy",
+            "is `drop`; allowed: `queue`, `reject`, `interrupt`",
+        ),
+        (json!([]), "", "is an array; an object is required"),
+    ] {
+        let response = session.message(&body).send().await.unwrap();
+        let problem = problem(response, 422, "validation_failed").await;
+        assert_eq!(
+            problem["errors"][0],
+            json!({ "pointer": pointer, "message": message }),
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_body_is_refused_with_the_accepted_coding() {
+    let app = app().await;
+    let session = app.session().await;
+    for path in ["/messages", "/forks", "/tool_results"] {
+        let request = app.post(&session.path(path)).header("content-encoding", "gzip");
+        let request = request.header("content-type", "application/json").body("\u{1f}\u{8b}");
+        let response = request.send().await.unwrap();
+        assert_eq!(response.headers()["accept-encoding"], "identity", "{path}");
+        let problem = problem(response, 415, "unsupported_media_type").await;
+        assert!(problem["detail"].as_str().unwrap().contains("Content-Encoding"), "{problem}");
+    }
+    let request =
+        session.message(&json!({ "content": "Hi" })).header("content-encoding", "identity");
+    assert_eq!(request.send().await.unwrap().status(), 202);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unsupported_media_type_is_refused_with_the_accepted_ones() {
+    let app = app().await;
+    let session = app.session().await;
+    let headers = |headers: &HeaderMap| {
+        ["accept", "accept-post", "accept-patch"]
+            .map(|name| headers.get(name).map(|value| value.to_str().unwrap().to_owned()))
+    };
+    let json = Some("application/json".to_owned());
+    let posted = app.post(&session.path("/messages")).body("content=Hi").send().await.unwrap();
+    assert_eq!(headers(posted.headers()), [json.clone(), json.clone(), None]);
+    problem(posted, 415, "unsupported_media_type").await;
+    let patched =
+        app.client.patch(app.url(&session.path(""))).body("title=Hi").send().await.unwrap();
+    assert_eq!(headers(patched.headers()), [json.clone(), None, json]);
+    problem(patched, 415, "unsupported_media_type").await;
+    let lines = Some("application/jsonl, application/x-ndjson".to_owned());
+    let imported = app.post("/v1/sessions/import").body("{}").send().await.unwrap();
+    assert_eq!(headers(imported.headers()), [lines.clone(), lines, None]);
+    problem(imported, 415, "unsupported_media_type").await;
+}
+
+async fn tagged(app: &TestApp, path: &str) -> (String, Value) {
+    let response = app.get(path).send().await.unwrap();
+    assert_eq!(response.status(), 200, "{path}");
+    let tag = response.headers()["etag"].to_str().unwrap().to_owned();
+    let again = app.get(path).header("if-none-match", &tag).send().await.unwrap();
+    assert_eq!((again.status().as_u16(), again.headers()["etag"].to_str().unwrap()), (304, &*tag));
+    assert_eq!(again.content_length().unwrap_or(0), 0);
+    (tag, response.json().await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_and_lists_are_sent_once_to_a_client_that_keeps_them() {
+    let app = app().await;
+    tagged(&app, "/openapi.json").await;
+    let session = app.session().await;
+    session.ask("Hi").await;
+    for path in [session.path("/messages"), session.path("/events"), session.path("/runs")] {
+        tagged(&app, &path).await;
+    }
+    let (before, _) = tagged(&app, "/v1/sessions").await;
+    app.session().await;
+    let (after, _) = tagged(&app, "/v1/sessions").await;
+    assert_ne!(before, after);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_of_sessions_truncate_long_system_prompts() {
+    let app = app().await;
+    let long = "x".repeat(500);
+    let agent = json!({ "name": "ducks", "description": "Counts ducks.", "system": long });
+    let body = json!({ "system": long, "tools": ["Task"], "sub_agents": [agent] });
+    let session = app.session_with(body).await;
+    let short = app.session_with(json!({ "system": "Be brief." })).await;
+    let list: Value = app.get("/v1/sessions").send().await.unwrap().json().await.unwrap();
+    let item = |id: &str| {
+        let items = list["data"].as_array().unwrap();
+        items.iter().find(|item| item["id"] == id).unwrap().clone()
+    };
+    let (listed, whole) = (item(&session.id), session.read().await);
+    assert_eq!(listed["system"], "x".repeat(200));
+    assert_eq!(listed["sub_agents"][0]["system"], "x".repeat(200));
+    assert_eq!(listed["truncated"], json!(["system", "sub_agents"]));
+    assert_eq!((&whole["system"], whole.get("truncated")), (&json!(long), None));
+    assert_eq!(whole["sub_agents"][0]["system"], long);
+    assert_eq!(item(&short.id), short.read().await);
+}
