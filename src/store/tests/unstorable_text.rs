@@ -84,8 +84,12 @@ impl Texts {
                 deny_message: Some(self.text()),
                 input: Some(self.raw()),
             },
-            EventBody::AgentThinking { content: self.content() },
-            EventBody::AgentCustomToolUse { name: self.text(), input: self.raw() },
+            EventBody::AgentThinking { content: self.content(), message_id: None },
+            EventBody::AgentCustomToolUse {
+                name: self.text(),
+                input: self.raw(),
+                message_id: None,
+            },
             EventBody::Todos { todos },
             EventBody::ToolServerChanged {
                 server: self.text(),
