@@ -13,6 +13,7 @@ use super::ticket::{TICKET, is_stream};
 
 const UNAUTHENTICATED: &str = "Unauthenticated";
 const FORBIDDEN: &str = "Forbidden";
+const METRICS_KEY: &str = "metrics_key";
 
 /// Adds the security schemes and the responses `401` and `403` to every operation.
 pub(in crate::http) fn secure(document: &mut OpenApi) {
@@ -35,6 +36,28 @@ pub(in crate::http) fn secure(document: &mut OpenApi) {
             operation.security = Some(ways.map(requirement).collect());
             refuse(operation, "401", UNAUTHENTICATED);
             refuse(operation, "403", FORBIDDEN);
+        }
+    }
+}
+
+/// Declares that the remaining operations, which have no security requirement yet, need no API key.
+/// Metrics may have a key of their own.
+pub(in crate::http) fn declare_open(document: &mut OpenApi) {
+    let metrics = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("The key of the operator in `TWOSTEP_METRICS_KEY`."));
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme(METRICS_KEY, SecurityScheme::Http(metrics.build()));
+    let webhooks = document.webhooks.iter_mut().flat_map(|webhooks| &mut webhooks.paths);
+    for (path, item) in document.paths.paths.iter_mut().chain(webhooks) {
+        for (operation, _) in operations(item) {
+            operation.security.get_or_insert_with(|| match path.as_str() {
+                "/metrics" => vec![
+                    SecurityRequirement::default(),
+                    SecurityRequirement::new(METRICS_KEY, [""; 0]),
+                ],
+                _ => Vec::new(),
+            });
         }
     }
 }

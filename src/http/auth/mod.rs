@@ -25,7 +25,7 @@ use crate::http::error::ApiError;
 use crate::http::server::request_id::record_key;
 use caller::API_KEY;
 pub(in crate::http) use caller::Caller;
-pub(in crate::http) use document::{operations, problem, secure};
+pub(in crate::http) use document::{declare_open, operations, problem, secure};
 pub(in crate::http) use keyring::Keyring;
 pub use metrics_access::MetricsAccess;
 use ticket::{RequestTicket, creates_ticket};

@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::domain::event::Event;
-use crate::http::auth::secure;
+use crate::http::auth::{declare_open, secure};
 use crate::http::openapi::document::complete;
 use crate::http::routes::{
     agents, approvals, docs, events, explain, health, info, messages, models, post_events,
@@ -32,6 +32,7 @@ use crate::http::state::Api;
             any time. A service started with `--auth open` requires no API key.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
+    servers((url = "/", description = "This service; under a base path, this path.")),
     components(schemas(Event)),
     tags(
         (name = "sessions", description = "Conversations with their settings and workspace."),
@@ -117,5 +118,6 @@ pub fn document() -> utoipa::openapi::OpenApi {
     document.merge(operations);
     refusals::complete(&mut document);
     complete(&mut document);
+    declare_open(&mut document);
     document
 }

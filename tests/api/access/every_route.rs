@@ -36,12 +36,18 @@ pub(super) fn routes() -> Vec<Route> {
                 path: path.clone(),
                 name: operation["operationId"].as_str().unwrap().to_owned(),
                 takes_body: operation.get("requestBody").is_some(),
-                is_open: operation.get("security").is_none(),
+                is_open: is_open(&operation["security"]),
                 responses: operation["responses"].clone(),
             });
         }
     }
     routes
+}
+
+/// Returns whether an operation can be called without a key.
+fn is_open(security: &Value) -> bool {
+    let requirements = security.as_array().unwrap();
+    requirements.is_empty() || requirements.contains(&serde_json::json!({}))
 }
 
 /// Values for the parameters of a path.

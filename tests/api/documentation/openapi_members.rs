@@ -127,3 +127,57 @@ fn schemas_of_requests_are_closed_and_schemas_of_responses_are_open() {
         assert!(strict.contains(name), "{name} is open in requests");
     }
 }
+
+/// Collects the schemas that have a default, each with its location.
+fn with_default<'a>(place: &str, schema: &'a Value, found: &mut Vec<(String, &'a Value)>) {
+    match schema {
+        Value::Object(members) => {
+            if schema.get("default").is_some()
+                && schema.get("type").is_some_and(|it| !it.is_object())
+            {
+                found.push((place.to_owned(), schema));
+            }
+            for (name, member) in members {
+                with_default(&format!("{place}/{name}"), member, found);
+            }
+        }
+        Value::Array(parts) => {
+            for (number, part) in parts.iter().enumerate() {
+                with_default(&format!("{place}/{number}"), part, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn a_default_matches_the_type_of_its_member() {
+    let document = document();
+    let mut found = Vec::new();
+    with_default("", &document["components"]["schemas"], &mut found);
+    with_default("", &document["paths"], &mut found);
+    assert!(!found.is_empty());
+    let components = &document["components"];
+    for (place, schema) in found {
+        let mut whole = schema.clone();
+        whole["components"] = components.clone();
+        let errors = jsonschema::validator_for(&whole).unwrap();
+        assert!(errors.is_valid(&schema["default"]), "{place}: {}", schema["default"]);
+    }
+}
+
+#[test]
+fn each_part_of_a_tagged_union_is_a_named_schema() {
+    let document = document();
+    for (union, schema) in document["components"]["schemas"].as_object().unwrap() {
+        for part in schema["oneOf"].as_array().into_iter().flatten() {
+            let parts = part["allOf"].as_array().into_iter().flatten().chain([part]);
+            let is_tagged = |part: &Value| part["properties"].get("type").is_some();
+            assert!(!parts.into_iter().any(is_tagged), "{union}: {part}");
+        }
+    }
+    let parts = &document["components"]["schemas"]["StopReason"]["oneOf"];
+    assert!(parts.as_array().unwrap().contains(&json!({
+        "$ref": "#/components/schemas/StopReasonRefusal"
+    })));
+}

@@ -169,3 +169,25 @@ fn every_link_leads_to_an_operation_and_names_its_parameters() {
     }
     assert!(links > 20);
 }
+
+#[test]
+fn every_operation_states_which_keys_it_needs() {
+    let document = document();
+    let schemes = &document["components"]["securitySchemes"];
+    let webhooks = members(&document["webhooks"]).flat_map(|(_, methods)| members(methods));
+    for (name, operation) in operations(&document).chain(webhooks.map(|(_, it)| ("webhook", it))) {
+        let requirements = operation["security"].as_array().unwrap_or_else(|| panic!("{name}"));
+        for (scheme, _) in requirements.iter().flat_map(members) {
+            assert!(schemes.get(scheme).is_some(), "{name}: {scheme}");
+        }
+    }
+}
+
+#[test]
+fn every_example_of_the_components_is_used() {
+    let document = document();
+    let text = document["paths"].to_string() + &document["components"]["responses"].to_string();
+    for (name, _) in members(&document["components"]["examples"]) {
+        assert!(text.contains(&format!("\"#/components/examples/{name}\"")), "{name}");
+    }
+}

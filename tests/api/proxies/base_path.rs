@@ -146,7 +146,9 @@ async fn the_document_names_the_base_of_its_paths() {
         app.get("/agent/openapi.json").send().await.unwrap().json().await.unwrap();
     let servers = document.as_object_mut().unwrap().remove("servers");
     assert_eq!(servers, Some(json!([{ "url": "/agent" }])));
-    assert_eq!(document, serde_json::to_value(twostep::http::document()).unwrap());
+    let mut expected = serde_json::to_value(twostep::http::document()).unwrap();
+    expected.as_object_mut().unwrap().remove("servers");
+    assert_eq!(document, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

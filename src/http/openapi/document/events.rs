@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use utoipa::openapi::schema::Discriminator;
 use utoipa::openapi::{Object, OneOf, OneOfBuilder, OpenApi, Ref, RefOr, Schema};
 
+use super::unions::{camel, tag_of};
+
 type Schemas = BTreeMap<String, RefOr<Schema>>;
 
 /// Names the schemas of events, previews and farewells.
@@ -59,26 +61,16 @@ fn lift(schemas: &mut Schemas, union: &str, envelope: Option<&Object>) -> Vec<(S
             part.properties.extend(envelope.properties.clone());
             part.required.extend(envelope.required.iter().cloned());
         }
-        let name = camel(&tag);
+        let name = schema_name(&tag);
         schemas.insert(name.clone(), Schema::Object(part).into());
         (tag, name)
     });
     named.collect()
 }
 
-/// The only value of `type`.
-fn tag_of(part: &Object) -> Option<String> {
-    let Some(RefOr::T(Schema::Object(tag))) = part.properties.get("type") else { return None };
-    tag.enum_values.as_ref()?.first()?.as_str().map(str::to_owned)
-}
-
 /// `session.status_idle` is a `SessionStatusIdleEvent`, `event_delta` an `EventDelta`.
-fn camel(tag: &str) -> String {
-    let words = tag.split(['.', '_']).flat_map(|word| {
-        let (first, rest) = word.split_at(word.len().min(1));
-        [first.to_ascii_uppercase(), rest.to_owned()]
-    });
-    let name: String = words.collect();
+fn schema_name(tag: &str) -> String {
+    let name = camel(tag);
     if tag.contains('.') { format!("{name}Event") } else { name }
 }
 

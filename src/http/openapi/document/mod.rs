@@ -13,6 +13,7 @@ mod parameters;
 mod problems;
 mod samples;
 mod schemas;
+mod unions;
 mod walk;
 mod webhooks;
 
@@ -26,6 +27,7 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
     webhooks::complete(document, &samples);
     schemas::complete(document);
     events::name(document);
+    unions::name(document);
     contents::complete(document);
     openness::complete(document);
     nulls::complete(document);

@@ -15,7 +15,7 @@ use super::walk::{operations, own};
 /// Members that are both optional and nullable.
 const BOTH: [(&str, &str); 1] = [("SessionUpdatedEvent", "title")];
 
-/// Removes null from the optional members of responses.
+/// Removes null from the optional members of responses, as a type and as a default.
 pub(super) fn complete(document: &mut OpenApi) {
     let request_schemas = request_schemas(document);
     let schemas = &mut document.components.get_or_insert_default().schemas;
@@ -30,6 +30,7 @@ fn make_optional(name: &str, object: &mut Object) {
     for (member, schema) in properties {
         if !required.contains(member) && !BOTH.contains(&(name, member)) {
             remove_null(schema);
+            remove_null_default(schema);
         }
     }
 }
@@ -55,6 +56,16 @@ pub(super) fn one_type(schema_type: &mut SchemaType) {
         let first = types.iter().find(|it| **it != Type::Null).cloned();
         *schema_type = first.map_or(SchemaType::AnyValue, SchemaType::Type);
     }
+}
+
+/// Removes a default of null, which a member that is never null cannot have.
+fn remove_null_default(described: &mut RefOr<Schema>) {
+    let default = match described {
+        RefOr::T(Schema::Object(object)) => &mut object.default,
+        RefOr::T(Schema::Array(array)) => &mut array.default,
+        RefOr::T(_) | RefOr::Ref(_) => return,
+    };
+    default.take_if(|value| value.is_null());
 }
 
 fn is_null(described: &RefOr<Schema>) -> bool {

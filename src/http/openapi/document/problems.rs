@@ -1,5 +1,7 @@
 //! The codes of problem documents, with an example of each.
 
+use std::collections::BTreeSet;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 use utoipa::openapi::example::ExampleBuilder;
@@ -25,10 +27,6 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     {
         code.enum_values = Some(codes.iter().copied().map(Value::from).collect());
     }
-    for (code, problem) in &samples.problems {
-        let example = ExampleBuilder::new().value(Some(example(code, problem))).build();
-        components.examples.insert(code.clone(), example.into());
-    }
     let failures = [
         ("500", INTERNAL, "`internal`: an internal error; the log of the service has the cause"),
         (
@@ -41,7 +39,8 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     for (_, name, description) in failures {
         components.responses.insert(name.to_owned(), problem(description).build().into());
     }
-    components.responses.values_mut().filter_map(own).for_each(|it| show(it, &codes));
+    let mut shown = BTreeSet::new();
+    components.responses.values_mut().filter_map(own).for_each(|it| show(it, &codes, &mut shown));
     for operation in operations(document) {
         if operation.security.is_some() {
             let unavailable = own_responses(operation).find(|(status, _)| *status == "503");
@@ -49,7 +48,7 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
                 name_always(response);
             }
         }
-        own_responses(operation).for_each(|(_, response)| show(response, &codes));
+        own_responses(operation).for_each(|(_, response)| show(response, &codes, &mut shown));
         if operation.security.is_some() {
             for (status, name, _) in failures {
                 let response = RefOr::Ref(Ref::from_response_name(name));
@@ -57,6 +56,11 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
                 responses.entry(status.to_owned()).or_insert(response);
             }
         }
+    }
+    let examples = &mut document.components.get_or_insert_default().examples;
+    for (code, problem) in samples.problems.iter().filter(|(code, _)| shown.contains(*code)) {
+        let example = ExampleBuilder::new().value(Some(example(code, problem))).build();
+        examples.insert(code.clone(), example.into());
     }
 }
 
@@ -70,8 +74,8 @@ fn name_always(response: &mut Response) {
     }
 }
 
-/// Adds an example for each code that the description names.
-fn show(response: &mut Response, codes: &[&str]) {
+/// Refers to an example for each code that the description names, and records these codes.
+fn show(response: &mut Response, codes: &[&str], shown: &mut BTreeSet<String>) {
     let Some(RefOr::T(content)) = response.content.get_mut("application/problem+json") else {
         return;
     };
@@ -79,6 +83,7 @@ fn show(response: &mut Response, codes: &[&str]) {
     for code in words.filter(|word| codes.contains(word)) {
         let reference = Ref::new(format!("#/components/examples/{code}"));
         content.examples.insert(code.to_owned(), RefOr::Ref(reference));
+        shown.insert(code.to_owned());
     }
 }
 
