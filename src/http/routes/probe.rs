@@ -13,12 +13,12 @@ use futures::stream;
 use http::header::LOCATION;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::domain::ids::ProbeId;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::headers::resume_after;
+use crate::http::extract::headers::{resume_after, wait_seconds};
 use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::http::server::forwarded::link;
@@ -197,15 +197,35 @@ pub(in crate::http) struct ProbeResource {
 }
 
 /// Lists the most recent probes of this process, newest first.
+///
+/// With `Prefer: wait=N` the response is sent after N seconds, at most 120. It shows whether a proxy
+/// passes this header on and waits for slow replies.
 #[utoipa::path(
     get, path = "/probe/streams", operation_id = "list_probes", tag = "events",
-    responses((status = 200, description = "The recent probes.", body = Page<ProbeResource>))
+    params(("Prefer" = Option<String>, Header, description = "`wait=N` delays the response by N seconds, at most 120.")),
+    responses(
+        (status = 200, description = "The recent probes.", body = Page<ProbeResource>,
+         headers(("preference-applied" = Option<String>, description = "`wait=N`, if the response was delayed."))),
+        (status = 503, description = "`too_many_waits`, `draining`", body = Problem, content_type = "application/problem+json"),
+    )
 )]
 pub(in crate::http) async fn list_probes(
     State(api): State<Arc<Api>>,
     caller: Caller,
-) -> Json<Page<ProbeResource>> {
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let seconds = wait_seconds(&headers).filter(|seconds| *seconds > 0);
+    if let Some(seconds) = seconds {
+        let _permit = api.wait_permit(&caller)?;
+        let _ = timeout(Duration::from_secs(seconds), api.draining.cancelled()).await;
+    }
     let resource = |(id, state)| ProbeResource { r#type: "probe", id, state };
     let data = api.probes.list(caller.tenant).into_iter().map(resource).collect();
-    Json(Page::whole(data))
+    let mut response = Json(Page::<ProbeResource>::whole(data)).into_response();
+    if let Some(seconds) = seconds {
+        let applied = HeaderValue::try_from(format!("wait={seconds}"))
+            .map_err(|error| ApiError::Internal(error.to_string()))?;
+        response.headers_mut().insert("preference-applied", applied);
+    }
+    Ok(response)
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use twostep::domain::api_key::Scope;
 
 use super::faulty_proxy::{FaultyProxy, ProxyFaults};
 use crate::support::{TestApp, binary, keys_needed, outcome, replies};
@@ -18,7 +19,7 @@ async fn diagnose(faults: ProxyFaults) -> (Option<i32>, Vec<String>) {
 /// Runs the command with a URL and options. Returns the exit status and the printed lines.
 async fn run_doctor(url: &str, more: &[&str]) -> (Option<i32>, Vec<String>) {
     let (status, stdout, stderr) =
-        outcome(binary(&[&["doctor", "--idle", "2", url], more].concat())).await;
+        outcome(binary(&[&["doctor", "--idle", "2", "--wait", "2", url], more].concat())).await;
     assert_eq!(stderr, "");
     (status, stdout.lines().map(str::to_owned).collect())
 }
@@ -50,7 +51,11 @@ async fn a_service_without_a_proxy_passes_all_checks() {
             "ok    resume",
             "ok    Location",
             "ok    disconnect",
+            "ok    methods",
+            "ok    body",
+            "ok    Prefer",
             "ok    idle",
+            "ok    slow reply",
         ],
         "{lines:#?}"
     );
@@ -115,8 +120,20 @@ async fn an_ignored_disconnect_of_a_client_is_detected() {
 async fn a_path_prefix_that_the_service_does_not_know_is_detected() {
     let (status, lines) =
         diagnose(ProxyFaults { prefix: "/agent", ..ProxyFaults::default() }).await;
-    let (found, _) = failures(&lines);
+    let (found, hints) = failures(&lines);
     assert_eq!((status, found), (Some(0), vec!["warn  Location"]), "{lines:#?}");
+    assert_eq!(hints[0], "nginx: proxy_set_header X-Forwarded-Prefix /agent;");
+    assert!(lines.iter().any(|line| line.contains("--base-path /agent")), "{lines:#?}");
+}
+
+/// Four events late of ten are the least that count; here there are five or more.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_arrive_in_groups_are_detected() {
+    let groups = Some(Duration::from_millis(350));
+    let (status, lines) = diagnose(ProxyFaults { groups, ..ProxyFaults::default() }).await;
+    let (found, hints) = failures(&lines);
+    assert_eq!((status, found.contains(&"fail  flow")), (Some(1), true), "{lines:#?}");
+    assert!(hints.contains(&"nginx: proxy_buffering off;"), "{lines:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,9 +149,14 @@ async fn an_unreachable_service_is_distinguished_from_a_missing_key() {
     assert!(wrong_path.1[0].contains("not at this path"), "{wrong_path:?}");
 
     let tenant = twostep::domain::ids::TenantId::DEFAULT;
-    let key = app.database.key(tenant, twostep::domain::api_key::Scope::Read).await.reveal();
-    let (status, lines) = run_doctor(&app.url(""), &["--key", &key, "--json"]).await;
-    let lines: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((status, lines.len()), (Some(0), 10), "{lines:#?}");
-    assert!(lines.iter().all(|line| line["level"] == "ok"), "{lines:#?}");
+    for (scope, expected) in [(Scope::Write, &[][..]), (Scope::Read, &["body"])] {
+        let key = app.database.key(tenant, scope).await.reveal();
+        let (status, lines) = run_doctor(&app.url(""), &["--key", &key, "--json"]).await;
+        let lines: Vec<Value> =
+            lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((status, lines.len()), (Some(0), 14), "{lines:#?}");
+        let unknown = lines.iter().filter(|line| line["level"] != "ok");
+        let unknown: Vec<&str> = unknown.map(|line| line["about"].as_str().unwrap()).collect();
+        assert_eq!(unknown, expected, "{lines:#?}");
+    }
 }

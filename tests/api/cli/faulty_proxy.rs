@@ -1,5 +1,6 @@
 //! A reverse proxy in front of a service, with faults that break event streams.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use reqwest::Client;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::unbounded_channel;
@@ -21,6 +22,8 @@ use crate::support::TestApp;
 pub(super) struct ProxyFaults {
     /// Forwards a body only when it is complete.
     pub(super) buffers: bool,
+    /// Forwards what has arrived only after each of these intervals.
+    pub(super) groups: Option<Duration>,
     /// Adds `Content-Encoding: gzip` to event streams.
     pub(super) compresses: bool,
     /// Aborts a response after this time without data.
@@ -94,6 +97,19 @@ impl ProxyState {
             return Body::from(response.bytes().await.unwrap());
         }
         let mut chunks = response.bytes_stream();
+        if let Some(interval) = faults.groups {
+            return Body::from_stream(futures::stream::unfold(
+                chunks,
+                move |mut chunks| async move {
+                    let mut group = chunks.next().await?.ok()?.to_vec();
+                    tokio::time::sleep(interval).await;
+                    while let Some(Some(Ok(chunk))) = chunks.next().now_or_never() {
+                        group.extend_from_slice(&chunk);
+                    }
+                    Some((Ok::<_, Infallible>(group), chunks))
+                },
+            ));
+        }
         if faults.ignores_disconnects {
             let (sender, mut receiver) = unbounded_channel();
             self.tasks.spawn(async move {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{Program, binary, client_with, data_dir, database};
 
 /// A self-signed certificate for `localhost` and 127.0.0.1, and its key. They protect nothing.
-const CERTIFICATE: &str = "\
+pub(crate) const CERTIFICATE: &str = "\
     MIIBmzCCAUGgAwIBAgIUfDCabaWgKdr4QB5SYiLTaUkd6V4wCgYIKoZIzj0EAwIwFDESMBAGA1UEAwwJbG9jYWxob3\
     N0MCAXDTI2MTEyMzE3MzA1NloYDzIxMjYxMDMwMTczMDU2WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjO\
     PQIBBggqhkjOPQMBBwNCAARAq22ijflFnkH/SB/e3pZ5m6FEVT6OY/p5IIQ67wzUGonK2yp6SwdDPRE7ovKL/ct80N\
@@ -22,7 +22,7 @@ const CERTIFICATE: &str = "\
     QQBBmDTkvxS+qdiadJUwDwYDVR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZIzj\
     0EAwIDSAAwRQIhAPDd+gsJ5afZgMolwpL2kX8jKeHbejli1otlkYJNauxlAiAX7l20we6OP5Em3wuUZjukadUJ3VC+\
     win6FrE8Ke57fA==";
-const KEY: &str = "\
+pub(crate) const KEY: &str = "\
     MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgOPp8qaZobygGJYTPiOy7DQop2sD+ApsNJmQRCTnVW4\
     uhRANCAARAq22ijflFnkH/SB/e3pZ5m6FEVT6OY/p5IIQ67wzUGonK2yp6SwdDPRE7ovKL/ct80NN5/5IBepzhOTzR\
     yW8T";

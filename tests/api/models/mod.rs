@@ -2,7 +2,7 @@
 
 mod broken_streams;
 mod catalog;
-mod certificates;
+pub(crate) mod certificates;
 mod chat_completions;
 mod chat_dialects;
 mod compaction;

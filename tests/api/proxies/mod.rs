@@ -1,6 +1,8 @@
 //! The service behind each proxy that has a configuration file in `docs/proxies/`.
 
 mod base_path;
+mod pages;
+mod planted_faults;
 mod processes;
 
 use std::time::Duration;
@@ -233,6 +235,29 @@ async fn the_first_text_arrives_through_each_proxy() {
         let way = format!("{:?}", proxied.kind);
         eprintln!("first text, {way}: {:?}", first_text(&app, &url, &way).await);
         proxied.stop().await;
+    }
+}
+
+/// Linux holds back a small packet for 200 ms if a proxy announces that more data follows.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_proxy_holds_back_the_first_event() {
+    const LIMIT: Duration = Duration::from_millis(150);
+    let app = TestApp::start(replies(&[])).await;
+    for kind in ProxyKind::installed() {
+        let proxy = RunningProxy::start(app.address, kind).await;
+        let url = proxy.url("/agent/v1/probe/stream?events=2&every_ms=400");
+        let deadline = Instant::now() + Duration::from_mins(1);
+        // On a busy machine, some first events are late.
+        loop {
+            let started = Instant::now();
+            let mut stream = app.client.get(&url).send().await.unwrap();
+            stream.chunk().await.unwrap().unwrap();
+            if started.elapsed() < LIMIT {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{kind:?} delays each first event");
+        }
+        proxy.stop().await;
     }
 }
 

@@ -115,10 +115,24 @@ impl ProxyKind {
 impl RunningProxy {
     /// Starts a proxy in front of the service on a free port, and waits until it listens.
     pub(super) async fn start(service: SocketAddr, kind: ProxyKind) -> Self {
+        Self::start_changed(service, kind, &[]).await
+    }
+
+    /// As `start`, with changes of the configuration: each replaces a text by another. `FOLDER` is the
+    /// folder of the proxy.
+    pub(super) async fn start_changed(
+        service: SocketAddr,
+        kind: ProxyKind,
+        changes: &[(&str, &str)],
+    ) -> Self {
         let folder = data_dir();
         let own = free();
-        write(folder.path().join(kind.file()), kind.configuration(own, service, folder.path()))
-            .unwrap();
+        let mut text = kind.configuration(own, service, folder.path());
+        for (old, new) in changes {
+            assert_eq!(text.matches(old).count(), 1, "{}: {old:?}", kind.file());
+            text = text.replace(old, &new.replace("FOLDER", folder.path().to_str().unwrap()));
+        }
+        write(folder.path().join(kind.file()), text).unwrap();
         create_dir(folder.path().join("logs")).unwrap();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         let mut command = kind.command(folder.path());
@@ -155,7 +169,7 @@ impl RunningProxy {
 
 /// An unused address. Its port is not in the ephemeral range of the system, which could assign it
 /// to another process before the proxy binds it.
-fn free() -> SocketAddr {
+pub(super) fn free() -> SocketAddr {
     const FIRST: u32 = 20_000;
     const PORTS: u32 = 12_000;
     static NUMBER: AtomicU32 = AtomicU32::new(0);

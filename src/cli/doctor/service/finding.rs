@@ -45,16 +45,21 @@ impl Finding {
         Self { level, text: text + &self.text, ..self }
     }
 
+    pub(super) fn is_ok(&self) -> bool {
+        self.level == Level::Ok
+    }
+
     /// Adds the fault.
     pub(super) fn because_of(self, fault: Fault) -> Self {
         Self { fault: Some(fault), ..self }
     }
 
     /// Returns the line of the finding, and one line with the configuration change per proxy.
-    pub(super) fn lines(&self, proxies: &[Proxy], json: bool) -> Vec<String> {
+    pub(super) fn lines(&self, proxies: &[Proxy], prefix: &str, json: bool) -> Vec<String> {
         let Self { level, about, text, fault } = self;
         let text = one_line(text);
-        let hints = proxies.iter().filter_map(|proxy| Some((proxy.name(), proxy.hint((*fault)?)?)));
+        let hint = |proxy: &Proxy| Some((proxy.name(), proxy.hint((*fault)?, prefix)?));
+        let hints = proxies.iter().filter_map(hint);
         if json {
             let change: serde_json::Map<_, _> =
                 hints.map(|(name, hint)| (name.to_owned(), json!(hint))).collect();

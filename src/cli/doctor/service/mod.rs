@@ -4,6 +4,7 @@ mod finding;
 mod hints;
 mod probe;
 mod probes;
+mod requests;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -32,6 +33,14 @@ pub(super) struct Service {
     #[arg(long, default_value_t = 20, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=60))]
     idle: u64,
+    /// Seconds that a reply may take; requests with `Prefer: wait` need up to 120 s
+    #[arg(long, default_value_t = 65, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(1..=120))]
+    wait: u64,
+    /// Origin of a web page that calls the service, such as https://app.example: its CORS headers are
+    /// checked
+    #[arg(long, value_name = "ORIGIN", value_parser = server_url)]
+    origin: Option<Url>,
     /// Print JSON, one object per line
     #[arg(long)]
     pub(super) json: bool,
@@ -48,7 +57,9 @@ impl Service {
         let Some(server) = self.url.clone() else { return Ok(ExitCode::FAILURE) };
         let args = ServerArgs { server: server.clone(), key: self.key.clone() };
         let target = Target { http: builder(&args)?.build()?, base: server };
-        let mut report = Report { json: self.json, fails: false, proxies: Proxy::ALL.to_vec() };
+        let prefix = target.prefix().to_owned();
+        let (json, proxies) = (self.json, Proxy::ALL.to_vec());
+        let mut report = Report { json, fails: false, proxies, prefix };
         let reached = match probes::reach(&target).await {
             Ok(reached) => reached,
             Err(error) => {
@@ -59,16 +70,39 @@ impl Service {
         };
         report.proxies = reached.proxies;
         reached.findings.iter().for_each(|finding| report.say(finding));
-        self.progress("receiving evenly spaced events");
-        probes::flow(&target).await.iter().for_each(|finding| report.say(finding));
-        report.say(&probes::compressed(&target).await);
-        report.say(&probes::resume(&target).await);
-        report.say(&probes::location(&target).await);
-        self.progress("closing a stream");
-        report.say(&probes::disconnect(&target).await);
-        self.progress(&format!("waiting {} s without data", self.idle));
-        report.say(&probes::idle(&target, Duration::from_secs(self.idle)).await);
+        self.streams(&target, reached.took, &mut report).await;
+        self.requests(&target, &mut report).await;
         Ok(if report.fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    /// Checks streams.
+    async fn streams(&self, target: &Target, reply: Duration, report: &mut Report) {
+        self.progress("receiving evenly spaced events");
+        probes::flow(target, reply).await.iter().for_each(|finding| report.say(finding));
+        report.say(&probes::compressed(target).await);
+        report.say(&probes::resume(target).await);
+        report.say(&probes::location(target).await);
+        self.progress("closing a stream");
+        report.say(&probes::disconnect(target).await);
+    }
+
+    /// Checks requests and single replies. The checks that wait run at the same time.
+    async fn requests(&self, target: &Target, report: &mut Report) {
+        report.say(&requests::methods(target).await);
+        self.progress("sending a large body");
+        report.say(&requests::body(target).await);
+        requests::cors(target, self.origin.as_ref()).await.iter().for_each(|it| report.say(it));
+        let prefer = requests::prefer(target).await;
+        let waits = prefer.is_ok();
+        report.say(&prefer);
+        let seconds = if waits { self.idle.max(self.wait) } else { self.idle };
+        self.progress(&format!("waiting {seconds} s without data"));
+        let idle = probes::idle(target, Duration::from_secs(self.idle));
+        let reply =
+            async { if waits { Some(requests::reply(target, self.wait).await) } else { None } };
+        let (idle, reply) = tokio::join!(idle, reply);
+        report.say(&idle);
+        reply.iter().for_each(|finding| report.say(finding));
     }
 
     fn progress(&self, step: &str) {
@@ -84,12 +118,14 @@ struct Report {
     json: bool,
     fails: bool,
     proxies: Vec<Proxy>,
+    /// The path under which clients reach the service.
+    prefix: String,
 }
 
 impl Report {
     fn say(&mut self, finding: &Finding) {
         self.fails |= finding.level == Level::Fail;
-        for line in finding.lines(&self.proxies, self.json) {
+        for line in finding.lines(&self.proxies, &self.prefix, self.json) {
             if self.json {
                 output::print_json(&line);
             } else {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
-use reqwest::{RequestBuilder, Response, Url, Version};
+use reqwest::{Method, RequestBuilder, Response, Url, Version};
 use tokio::time::{Instant, timeout};
 
 use crate::cli::client::api_url;
@@ -27,6 +27,16 @@ impl Target {
         self.http.get(url).timeout(Duration::from_mins(2))
     }
 
+    /// A request with another method than GET.
+    pub(super) fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        self.http.request(method, api_url(&self.base, path)).timeout(Duration::from_mins(2))
+    }
+
+    /// The path under which clients reach the service, without the slash at its end.
+    pub(super) fn prefix(&self) -> &str {
+        self.base.path().trim_end_matches('/')
+    }
+
     /// A request for a stream of evenly spaced events.
     pub(super) fn stream(&self, events: usize, every: Duration, silent: bool) -> RequestBuilder {
         let (events, every) = (events.to_string(), every.as_millis().to_string());
@@ -44,6 +54,8 @@ pub(super) struct ReceivedStream {
     pub(super) headers: HeaderMap,
     /// Arrival time of each chunk, after the request was sent.
     pub(super) times: Vec<Duration>,
+    /// Arrival time of each event.
+    pub(super) events: Vec<Duration>,
     pub(super) text: String,
     /// True if the stream ended cleanly.
     pub(super) is_whole: bool,
@@ -88,6 +100,7 @@ pub(super) async fn listen(request: RequestBuilder) -> Result<ReceivedStream, St
         version: answer.version(),
         headers: answer.headers().clone(),
         times: Vec::new(),
+        events: Vec::new(),
         text: String::new(),
         is_whole: false,
         ended: Duration::ZERO,
@@ -97,6 +110,7 @@ pub(super) async fn listen(request: RequestBuilder) -> Result<ReceivedStream, St
             Ok(Some(piece)) => {
                 arrived.times.push(begun.elapsed());
                 arrived.text.push_str(&String::from_utf8_lossy(&piece));
+                arrived.events.resize(arrived.numbers().len(), begun.elapsed());
             }
             end => {
                 arrived.is_whole = end.is_ok();
