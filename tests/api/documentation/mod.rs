@@ -2,6 +2,7 @@
 
 mod curl_examples;
 mod docs_page;
+mod event_source;
 mod openapi;
 mod openapi_members;
 mod openapi_operations;
