@@ -3,29 +3,30 @@
 mod check;
 mod database;
 mod execution;
+mod first_key;
 mod listening;
 mod model;
 mod private_files;
 mod registry;
 mod reload;
 mod request_body;
+mod workspace_folder;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use reqwest::Url;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bus::{Bus, link};
-use crate::config::{Config, Listen};
+use crate::config::{Collector, Config, Listen};
+use crate::domain::api_key::ApiKey;
 use crate::domain::model::Models;
-use crate::http::{DatabaseProbe, FolderProbe, Health, MetricsAccess};
+use crate::http::{DatabaseProbe, Health, MetricsAccess};
 use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::catalog::refresh_periodically;
@@ -40,12 +41,14 @@ pub use check::check;
 use database::{Pools, open_pools};
 pub use database::{bring_up_to_date, bring_up_to_date_and_grant, connect, open_database};
 use execution::{Execution, WorkerShared};
+use first_key::generate_key;
 use listening::{Listening, Shared};
 use private_postgres::PrivatePostgres;
 use registry::open_registry;
 pub use reload::Reloader;
 use sandbox::{Level, SandboxError};
 use simulator::Running;
+use workspace_folder::{check_workspaces, workspaces_probe};
 
 /// Time for runs to stop: less than container runtimes allow a process after SIGTERM.
 const RUNS_TIMEOUT: Duration = Duration::from_secs(28);
@@ -75,6 +78,8 @@ pub struct Application {
     traces: Option<Export>,
     tool_servers: Arc<ToolServers>,
     reloader: Reloader,
+    /// The first API key, if it was generated at this start.
+    first_key: Option<ApiKey>,
 }
 
 impl Application {
@@ -88,6 +93,9 @@ impl Application {
     /// take long or wait for another process.
     pub async fn build_until(config: Config, shutdown: &CancellationToken) -> anyhow::Result<Self> {
         private_files::secure(&config).await;
+        let workspaces =
+            workspaces_probe(&config.workspaces, &config.listen, config.work.is_some());
+        check_workspaces(workspaces.as_ref()).await?;
         let sandbox = open_tools(&config).await?;
         let (pools, private_postgres) = open_pools(&config, shutdown).await?;
         let (tools, tool_servers) = open_registry(config.tools, config.tool_servers).await?;
@@ -116,15 +124,17 @@ impl Application {
             metrics_access: metrics_access(&config.listen),
             sandbox,
             worker: worker.as_ref().map(|worker| worker.lease()),
-            workspaces: workspaces_probe(&config.workspaces, &config.listen, worker.is_some()),
+            workspaces,
             database: DatabaseProbe::new(pools.probed(&config.listen, worker.is_some())),
             tool_servers: Arc::clone(&tool_servers),
         };
         let draining = health.draining.clone();
         let metrics_listener = Listening::for_metrics(config.metrics, &health).await?;
         let shared = Shared::new(&pools, &bus, tools, permissions, &config.workspaces);
-        let listening = Listening::open(config.listen, health, shared).await?;
+        let listening = Listening::open(config.listen.clone(), health, shared).await?;
+        let first_key = generate_key(&config.listen, &pools.admission).await?;
         Ok(Self {
+            first_key,
             reloader: reloader.with_service(listening.as_ref().and_then(Listening::service)),
             listening,
             metrics_listener,
@@ -150,6 +160,12 @@ impl Application {
     /// The bound address of `/metrics`, if it has one of its own.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_listener.as_ref().map(Listening::address)
+    }
+
+    /// The first API key, if it was generated at this start. It must be printed now, because only its
+    /// hash is stored.
+    pub fn first_key(&self) -> Option<&ApiKey> {
+        self.first_key.as_ref()
     }
 
     /// The settings that the process can read again.
@@ -240,7 +256,7 @@ fn metrics_access(listen: &Listen) -> MetricsAccess {
 
 /// The metrics of the process, and the exporter of its spans if a collector is configured.
 fn open_traces(
-    collector: Option<&Url>,
+    collector: Option<&Collector>,
     tool_servers: &Arc<ToolServers>,
 ) -> anyhow::Result<(Arc<Metrics>, Option<Export>)> {
     let servers = Arc::clone(tool_servers);
@@ -248,21 +264,9 @@ fn open_traces(
         .with_tool_servers(Box::new(move || servers.reports()))
         .with_lost_log_lines(lost_lines());
     let Some(collector) = collector else { return Ok((Arc::new(metrics), None)) };
-    let (spans, export) = spans::start(collector, metrics.spans_dropped())?;
+    let (spans, export) =
+        spans::start(&collector.url, &collector.headers, metrics.spans_dropped())?;
     Ok((Arc::new(metrics.with_spans(spans)), Some(export)))
-}
-
-/// The readiness check of the folder in which new sessions work, if the process executes runs.
-fn workspaces_probe(own: &Path, listen: &Listen, works: bool) -> Option<FolderProbe> {
-    let shared = match listen {
-        Listen::Api(serve) => serve.service.defaults.workspace.as_ref(),
-        Listen::Health(_) | Listen::Nowhere => None,
-    };
-    works.then(|| match shared {
-        // A folder that the operator chose may be read-only on purpose.
-        Some(folder) => FolderProbe::new(folder.into(), false),
-        None => FolderProbe::new(own.to_owned(), true),
-    })
 }
 
 /// Waits for the requests of disconnected clients, which continue to their end.
@@ -302,8 +306,11 @@ async fn open_tools(config: &Config) -> anyhow::Result<Option<Level>> {
     let is_shared =
         matches!(&config.listen, Listen::Api(serve) if serve.service.defaults.workspace.is_some());
     if level == Level::Basic && is_shared {
-        return Err(SandboxError::Shared)
-            .context("Bash cannot be used with --shared-workspace on this machine");
+        return Err(SandboxError::Shared).context(
+            "Bash cannot be used with --shared-workspace on this machine: leave the option out, so \
+                 that each session has a folder of its own, or make the full level possible \
+                 (`twostep doctor sandbox` names what is missing)",
+        );
     }
     tracing::info!(sandbox.level = %level, "Bash runs in a sandbox");
     Ok(Some(level))

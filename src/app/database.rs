@@ -1,4 +1,4 @@
-//! Connections to the database, its schema, and the check for keys before the service starts.
+//! Connections to the database and its schema.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use sqlx::{ConnectOptions as _, PgConnection, PgPool};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use super::first_key::check_keys;
 use crate::config::{Config, Database, Listen};
 use crate::http::ProbedPools;
-use crate::store::api_keys::has_valid_key;
 use crate::store::connections::{Connections, TenantConnections};
 use crate::store::schema::{MIGRATIONS, MigrationError, SchemaVersion, Waits, apply_missing};
 use crate::store::{
@@ -222,28 +222,4 @@ pub async fn connect(options: &PgConnectOptions) -> anyhow::Result<PgConnection>
         }
         anyhow!("the database cannot be reached: {cause}")
     })
-}
-
-/// Checks that a service that requires keys has at least one valid key. Without a key it starts
-/// only at a loopback address, with a warning.
-async fn check_keys(listen: &Listen, pool: &Connections) -> anyhow::Result<()> {
-    let bind = match listen {
-        // Callers with a token need no key.
-        Listen::Api(serve) if serve.http.needs_keys && serve.http.tokens.is_none() => serve.bind,
-        Listen::Api(_) | Listen::Health(_) | Listen::Nowhere => return Ok(()),
-    };
-    if pool.with(async |conn| has_valid_key(conn).await).await? {
-        return Ok(());
-    }
-    if !bind.ip().is_loopback() {
-        bail!(
-            "{bind} requires an API key, and there is none: create one with \
-             `twostep keys create NAME`, after `twostep migrate` if the database is new"
-        );
-    }
-    tracing::warn!(
-        "there is no API key, so all requests are refused: create one with `twostep keys create \
-         NAME`, or accept callers of this machine without a key with --auth open"
-    );
-    Ok(())
 }

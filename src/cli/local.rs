@@ -53,7 +53,7 @@ impl Service {
             return Ok(Self { client: Client::new(server)?, local: None });
         }
         let app = Box::pin(Application::build(local.serve()?.into_config()?)).await?;
-        let mut server = ServerArgs { key: None, ..server.clone() };
+        let mut server = ServerArgs { is_open: true, ..server.clone() };
         if let Some(address) = app.address() {
             server.server = format!("http://{address}").parse()?;
         }

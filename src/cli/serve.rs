@@ -107,6 +107,11 @@ fn print_greeting(app: &Application, summary: &Summary) {
         format!("  model      {}", summary.model),
         format!("  workspace  {}", summary.workspace),
         format!("  access     {access}"),
+    ]);
+    if let Some(key) = app.first_key() {
+        lines.push(format!("  first key  {} (not shown again)", key.reveal()));
+    }
+    lines.extend([
         String::new(),
         "Try it:".to_owned(),
         format!("  S=$(curl -s -X POST {url}/v1/sessions{header} |"),

@@ -9,18 +9,24 @@ use reqwest::Url;
 use serde::Serialize;
 
 use super::args::{LogArgs, ServeArgs};
-use super::environment::variable;
+use super::bootstrap::BOOTSTRAP_KEY;
+use super::environment::{file_variable, variable};
 
 /// Environment variables without an option, because they contain only secrets.
-pub(super) const SECRETS: [&str; 7] = [
+pub(super) const SECRETS: [&str; 8] = [
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",
+    BOOTSTRAP_KEY,
     "TWOSTEP_METRICS_KEY",
     "TWOSTEP_PERMISSION_KEY",
     "TWOSTEP_SEARCH_KEY",
     "OTEL_EXPORTER_OTLP_HEADERS",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
 ];
+/// Environment variables with secrets that options or libraries read. As for [`SECRETS`], a variable with
+/// the suffix `_FILE` can name a file with the value.
+pub(super) const SECRET_OPTIONS: [&str; 4] =
+    ["DATABASE_URL", "PGPASSWORD", "TWOSTEP_KEY", "TWOSTEP_RECORDS_URL"];
 /// The text that replaces a secret.
 const HIDDEN: &str = "***";
 
@@ -110,10 +116,26 @@ fn option(arg: &Arg, matches: &ArgMatches) -> Option<EffectiveOption> {
         if is_secret { HIDDEN.to_owned() } else { without_password(values.join(",")) }
     });
     let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
+    if let (true, None, Some(variable)) = (is_secret, &value, &variable)
+        && let Some(file) = of_file(variable)
+    {
+        return Some(EffectiveOption { option: Some(format!("--{name}")), ..file });
+    }
     Some(EffectiveOption { option: Some(format!("--{name}")), variable, value, from })
 }
 
+/// A secret whose value is in a file, if the variable for the file is set.
+fn of_file(name: &str) -> Option<EffectiveOption> {
+    let file = file_variable(name);
+    variable(&file)?;
+    let (value, from) = (Some(HIDDEN.to_owned()), Origin::Environment);
+    Some(EffectiveOption { option: None, variable: Some(file), value, from })
+}
+
 fn secret(name: &str) -> EffectiveOption {
+    if let Some(file) = of_file(name) {
+        return file;
+    }
     let value = variable(name).map(|_| HIDDEN.to_owned());
     let from = if value.is_some() { Origin::Environment } else { Origin::Default };
     EffectiveOption { option: None, variable: Some(name.to_owned()), value, from }
@@ -133,6 +155,7 @@ fn without_password(value: String) -> String {
 /// Returns the `TWOSTEP_` variables that no option of this program reads. Most of them are misspelt.
 pub fn unknown_variables(program: &Command) -> Vec<String> {
     let mut known: BTreeSet<String> = SECRETS.map(str::to_owned).into();
+    known.extend(SECRETS.into_iter().chain(SECRET_OPTIONS).map(file_variable));
     collect(program, &mut known);
     let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let ours = names.filter(|name| name.starts_with("TWOSTEP_") && !known.contains(name));

@@ -1,6 +1,7 @@
 //! The operator's configuration. The only reader of the environment.
 
 mod args;
+mod bootstrap;
 mod database;
 mod edge;
 mod effective_options;
@@ -28,8 +29,11 @@ pub use args::{
     Auth, ConnectionArgs, DatabaseArgs, LogArgs, LogFormat, ServeArgs, SessionArgs, WorkArgs,
     WorkerArgs,
 };
+pub use bootstrap::BootstrapKey;
+pub use database::data_dir;
 pub use edge::EdgeArgs;
 pub use effective_options::{EffectiveOption, EffectiveOptions, Origin, unknown_variables};
+pub use environment::{can_edit_lines, secret_option};
 pub use forwarding::ForwardingArgs;
 pub use models::ModelArgs;
 pub use old_spellings::accept_old_variables;
@@ -42,5 +46,5 @@ pub use session::DEFAULT_SYSTEM;
 pub use settings::{Config, Database, Listen, ModelSource, ReloadableFiles, Serve, Work};
 pub use tokens::TokenArgs;
 pub use tools::ToolArgs;
-pub use traces::TraceArgs;
+pub use traces::{Collector, TraceArgs};
 pub use web::{SearchService, WebArgs};

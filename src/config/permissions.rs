@@ -10,7 +10,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::environment::variable;
+use super::environment::secret;
 use crate::domain::permission::{Decision, PermissionMode, Rule};
 use crate::tools::policy::{DEFAULT_MAX_LINKS, EvaluatorSource, OperatorPolicy, check};
 
@@ -98,7 +98,7 @@ impl PermissionArgs {
 fn source(url: Url) -> anyhow::Result<EvaluatorSource> {
     match url.scheme() {
         "http" | "https" => {
-            let key = variable("TWOSTEP_PERMISSION_KEY").map(SecretString::from);
+            let key = secret("TWOSTEP_PERMISSION_KEY")?.map(SecretString::from);
             Ok(EvaluatorSource::Http { url, key })
         }
         "mcp" if url.cannot_be_a_base() && url.query().is_none() && url.fragment().is_none() => {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::args::{Auth, DatabaseArgs, ServeArgs, WorkArgs, WorkerArgs};
-use super::environment::variable;
+use super::bootstrap::bootstrap_key;
+use super::environment::secret;
 use super::memory::default_history_memory;
 use super::settings::{Config, Database, Listen, ModelSource, ReloadableFiles, Serve, Work};
 use crate::domain::provider::Provider;
@@ -63,7 +64,9 @@ impl ServeArgs {
             browser_policy: self.edge.browser_policy(self.auth)?,
         };
         let forwarding = self.forwarding.into_forwarding();
-        let serve = Serve { bind: self.bind, service, http, forwarding, refresh_models };
+        let bootstrap_key = bootstrap_key()?.filter(|_| needs_keys);
+        let serve =
+            Serve { bind: self.bind, service, bootstrap_key, http, forwarding, refresh_models };
         let listen = Listen::Api(Box::new(serve));
         let (metrics, database_connections) =
             (self.metrics_addr, self.connections.database_connections);
@@ -114,7 +117,7 @@ fn metrics_access(auth: Auth) -> anyhow::Result<MetricsAccess> {
     if auth == Auth::Open {
         return Ok(MetricsAccess::Open);
     }
-    let Some(key) = variable(METRICS_KEY) else { return Ok(MetricsAccess::Closed) };
+    let Some(key) = secret(METRICS_KEY)? else { return Ok(MetricsAccess::Closed) };
     let length = key.chars().count();
     if length < MIN_METRICS_KEY {
         bail!("{METRICS_KEY} has {length} characters; at least {MIN_METRICS_KEY} are required");
@@ -194,7 +197,7 @@ impl WorkArgs {
             return Ok(ModelSource::Server(self.server(idle_timeout)?));
         }
         let name = self.provider.key_name();
-        if variable(name).is_some() {
+        if secret(name)?.is_some() {
             tracing::warn!("{name} is set but not used, because --offline selects the simulator");
         }
         let provider = self.provider.provider;

@@ -8,7 +8,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 
 use super::args::WorkArgs;
-use super::environment::variable;
+use super::environment::secret;
 use crate::domain::provider::{Dialect, MaxTokensField, Provider};
 use crate::model::{Server, anthropic, openai};
 
@@ -78,14 +78,14 @@ impl WorkArgs {
     /// The model's server. Self-hosted servers may work without a key.
     pub(super) fn server(&self, idle_timeout: Duration) -> anyhow::Result<Server> {
         let name = self.provider.key_name();
-        let api_key = variable(name).map(SecretString::from);
+        let api_key = secret(name)?.map(SecretString::from);
         let needs_key = match self.provider.provider {
             Provider::Anthropic => self.anthropic_base_url.as_str().starts_with(ANTHROPIC_URL),
             Provider::OpenAi => self.provider.is_at_openai(),
         };
         if api_key.is_none() && needs_key {
             bail!(
-                "no model: set {name} to use the provider, or --offline to use the built-in \
+                "no model: set {name} or {name}_FILE to use the provider, or --offline to use the built-in \
                  simulator"
             );
         }

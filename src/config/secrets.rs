@@ -6,12 +6,10 @@ use clap::{ArgMatches, Command};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::effective_options::SECRETS;
-use super::environment::variable;
+use super::bootstrap::{BOOTSTRAP_KEY, PRINT};
+use super::effective_options::{SECRET_OPTIONS, SECRETS};
+use super::environment::secret;
 use super::tool_servers::secrets_of;
-
-/// Secret environment variables that libraries read.
-const OF_LIBRARIES: [&str; 1] = ["PGPASSWORD"];
 
 /// Headers for the collector of traces: `name=value` pairs, separated by commas.
 const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
@@ -24,10 +22,16 @@ impl Secrets {
     /// Collects the secrets of the environment and of a command line that `command` parsed.
     pub fn from_command(command: &Command, matches: &ArgMatches) -> Self {
         let mut secrets = Self::default();
-        for name in SECRETS.into_iter().chain(OF_LIBRARIES) {
-            secrets.0.extend(variable(name).map(SecretString::from));
+        // The use of a file that cannot be read is an error; here it has no secret.
+        let value_of = |name| secret(name).ok().flatten();
+        for name in SECRETS.into_iter().chain(SECRET_OPTIONS) {
+            match value_of(name) {
+                Some(value) if name == BOOTSTRAP_KEY && value == PRINT => {}
+                Some(url) if name.ends_with("_URL") => secrets.add(&url, true),
+                value => secrets.0.extend(value.map(SecretString::from)),
+            }
         }
-        let headers: Vec<String> = HEADERS.into_iter().filter_map(variable).collect();
+        let headers: Vec<String> = HEADERS.into_iter().filter_map(value_of).collect();
         for header in headers.iter().flat_map(|list| list.split(',')) {
             let value = header.split_once('=').map(|(_, value)| decoded(value.trim()));
             secrets.0.extend(value.map(SecretString::from));

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Url;
 use sqlx::postgres::PgConnectOptions;
 
+use super::bootstrap::BootstrapKey;
+use super::traces::Collector;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::Provider;
 use crate::domain::quota::QuotaLimits;
@@ -61,6 +62,8 @@ pub struct Serve {
     pub bind: SocketAddr,
     /// The settings of the use cases.
     pub service: ServiceOptions,
+    /// The source of the first API key, if one is configured and requests need a key.
+    pub bootstrap_key: Option<BootstrapKey>,
     /// Limits and access rules of the HTTP server.
     pub http: HttpOptions,
     /// Trusted proxies and the base path.
@@ -98,7 +101,7 @@ pub struct Config {
     /// The dependencies of the built-in tools, checked before the service starts.
     pub options: builtin::Options,
     /// The OTLP collector, if one is configured.
-    pub traces: Option<Url>,
+    pub traces: Option<Collector>,
     /// The files that are read again on SIGHUP.
     pub reload: ReloadableFiles,
 }

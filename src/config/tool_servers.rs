@@ -10,7 +10,7 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
-use super::environment::variable;
+use super::environment::secret;
 use super::user::user_ids;
 use crate::tools::mcp::{Program, ServerSettings, ServerTransport, is_server_name};
 
@@ -61,12 +61,12 @@ enum TransportType {
 pub(super) fn read_servers(path: &Path) -> anyhow::Result<Vec<ServerSettings>> {
     let context = || format!("the MCP servers in {} cannot be used", path.display());
     let text = fs::read_to_string(path).with_context(context)?;
-    parse(&text, variable).with_context(context)
+    parse(&text, secret).with_context(context)
 }
 
 fn parse(
     text: &str,
-    variable: impl Fn(&str) -> Option<String>,
+    variable: impl Fn(&str) -> anyhow::Result<Option<String>>,
 ) -> anyhow::Result<Vec<ServerSettings>> {
     let ServerFile { mcp_servers } = serde_json::from_str(text)?;
     let servers = mcp_servers.into_iter().map(|(name, entry)| {
@@ -80,7 +80,7 @@ impl ServerEntry {
     fn into_settings(
         self,
         name: String,
-        variable: &impl Fn(&str) -> Option<String>,
+        variable: &impl Fn(&str) -> anyhow::Result<Option<String>>,
     ) -> anyhow::Result<ServerSettings> {
         ensure!(
             is_server_name(&name),
@@ -99,7 +99,7 @@ impl ServerEntry {
 
     fn into_transport(
         self,
-        variable: &impl Fn(&str) -> Option<String>,
+        variable: &impl Fn(&str) -> anyhow::Result<Option<String>>,
     ) -> anyhow::Result<ServerTransport> {
         let Self { kind, command, args, env, cwd, user, url, headers, .. } = self;
         match (command, url) {
@@ -131,7 +131,7 @@ impl ServerEntry {
 
 fn read_headers(
     headers: BTreeMap<String, String>,
-    variable: &impl Fn(&str) -> Option<String>,
+    variable: &impl Fn(&str) -> anyhow::Result<Option<String>>,
 ) -> anyhow::Result<HeaderMap> {
     let mut read = HeaderMap::new();
     for (name, value) in headers {
@@ -146,18 +146,19 @@ fn read_headers(
     Ok(read)
 }
 
-/// Replaces each `${NAME}` with the environment variable of that name. So the file need not contain
-/// secrets, and a program receives only the variables that the file names.
+/// Replaces each `${NAME}` with the environment variable of that name, or with the content of the file
+/// that `NAME_FILE` names. So the file need not contain secrets, and a program receives only the
+/// variables that the file names.
 fn expand_variables(
     text: &str,
-    variable: &impl Fn(&str) -> Option<String>,
+    variable: &impl Fn(&str) -> anyhow::Result<Option<String>>,
 ) -> anyhow::Result<String> {
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let (name, after) = after.split_once('}').context("a ${ has no }")?;
         expanded.push_str(before);
-        expanded.push_str(&variable(name).with_context(|| format!("{name} is not set"))?);
+        expanded.push_str(&variable(name)?.with_context(|| format!("{name} is not set"))?);
         rest = after;
     }
     expanded.push_str(rest);
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> anyhow::Result<Vec<ServerSettings>> {
-        parse(text, |name| (name == "PASS").then(|| "geheim".to_owned()))
+        parse(text, |name| Ok((name == "PASS").then(|| "geheim".to_owned())))
     }
 
     fn problem(entry: &str) -> String {

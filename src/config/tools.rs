@@ -9,6 +9,7 @@ use clap::{ArgAction, Args};
 use reqwest::Url;
 
 use super::database::server_of;
+use super::environment::secret_option;
 use super::tool_servers::read_servers;
 use super::web::WebArgs;
 use crate::tools::builtin::bash::Bash;
@@ -57,7 +58,7 @@ pub struct ToolArgs {
     pub geocoding_url: Url,
     /// Table that `search_records` searches, such as `public.customers` [default: none, and no such
     /// tool]
-    #[arg(long, env = "TWOSTEP_RECORDS_TABLE", requires = "records_url")]
+    #[arg(long, env = "TWOSTEP_RECORDS_TABLE")]
     pub records_table: Option<String>,
     /// URL of the Postgres server with the table; use a role that can only read the table
     #[arg(long, env = "TWOSTEP_RECORDS_URL", hide_env_values = true)]
@@ -140,9 +141,10 @@ impl ToolArgs {
 
     fn records(&self) -> anyhow::Result<Option<Records>> {
         let Some(table) = &self.records_table else { return Ok(None) };
-        let url = self.records_url.as_deref().unwrap_or_default();
+        let url = secret_option(self.records_url.as_deref(), "TWOSTEP_RECORDS_URL")?
+            .context("--records-table needs --records-url, the server of the table")?;
         let database =
-            server_of(url).context("--records-url is not the URL of a Postgres server")?;
+            server_of(&url)?.context("--records-url is not the URL of a Postgres server")?;
         Ok(Some(Records::new(database, table.clone(), self.records_columns.clone())))
     }
 

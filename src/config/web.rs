@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use reqwest::Url;
 use secrecy::SecretString;
 
-use super::environment::variable;
+use super::environment::secret;
 use crate::outbound::AllowedHosts;
 use crate::tools::builtin::{Search, SearchProvider, Web};
 use crate::tools::{Tool, endpoints};
@@ -78,7 +78,7 @@ impl WebArgs {
             (SearchService::Searxng, None) => bail!("--search searxng needs --search-url"),
             (SearchService::Brave, url) => {
                 let url = url.map_or_else(|| BRAVE_URL.parse(), Ok)?;
-                let key = variable(SEARCH_KEY)
+                let key = secret(SEARCH_KEY)?
                     .with_context(|| format!("--search brave needs a key: set {SEARCH_KEY}"))?;
                 SearchProvider::Brave(url, SecretString::from(key))
             }

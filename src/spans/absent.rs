@@ -1,5 +1,6 @@
 //! The span API of a build without the feature `otel`: no spans.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 
 use prometheus_client::metrics::counter::Counter;
@@ -59,6 +60,10 @@ impl Export {
 }
 
 /// Returns an error.
-pub fn start(_: &Url, _: Counter) -> Result<(Spans, Export), BadTraces> {
+pub fn start(
+    _: &Url,
+    _: &HashMap<String, String>,
+    _: Counter,
+) -> Result<(Spans, Export), BadTraces> {
     Err(BadTraces)
 }

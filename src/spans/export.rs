@@ -1,5 +1,6 @@
 //! Export of spans to a collector by OTLP over HTTP.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use opentelemetry::trace::{
@@ -46,10 +47,14 @@ impl Export {
     }
 }
 
-/// Creates an exporter to the collector at this address. The library reads
+/// Creates an exporter to the collector at this address, which sends these headers. The library reads
 /// `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and
 /// `OTEL_TRACES_SAMPLER`. `dropped` counts spans that were not exported.
-pub fn start(endpoint: &Url, dropped: Counter) -> Result<(Spans, Export), BadTraces> {
+pub fn start(
+    endpoint: &Url,
+    headers: &HashMap<String, String>,
+    dropped: Counter,
+) -> Result<(Spans, Export), BadTraces> {
     // A redirect could send the headers to another server.
     let http = reqwest::Client::builder().timeout(TIMEOUT).redirect(Policy::none()).build()?;
     let url = format!("{}/v1/traces", endpoint.as_str().trim_end_matches('/'));
@@ -59,6 +64,7 @@ pub fn start(endpoint: &Url, dropped: Counter) -> Result<(Spans, Export), BadTra
         .with_endpoint(url)
         .with_protocol(Protocol::HttpBinary)
         .with_timeout(TIMEOUT)
+        .with_headers(headers.clone())
         .build()?;
     let resource = resource();
     exporter.set_resource(&resource);

@@ -152,6 +152,20 @@ pub async fn has_valid_key(conn: &mut PgConnection) -> Result<bool, StoreError> 
     Ok(is_any)
 }
 
+/// Returns whether the database has a key, valid or not.
+pub async fn has_any_key(conn: &mut PgConnection) -> Result<bool, StoreError> {
+    let is_any = sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM api_keys) AS "is_any!""#)
+        .fetch_one(conn)
+        .await?;
+    Ok(is_any)
+}
+
+/// Keeps other transactions from inserting keys until the end of this one.
+pub async fn lock(conn: &mut PgConnection) -> Result<(), StoreError> {
+    sqlx::query!("LOCK TABLE api_keys IN SHARE ROW EXCLUSIVE MODE").execute(conn).await?;
+    Ok(())
+}
+
 /// Finds a key.
 pub async fn find(conn: &mut PgConnection, id: KeyId) -> Result<Option<KeyRecord>, StoreError> {
     Ok(select(conn, Some(id), None).await?.pop())

@@ -15,8 +15,9 @@ use clap::Args;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Method, Url};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::{ExposeSecret, SecretString};
 
+use crate::config::secret_option;
 pub(super) use call::Call;
 pub(super) use failure::Failure;
 pub(super) use follow::{Following, Update};
@@ -36,6 +37,20 @@ pub(super) struct ServerArgs {
     /// API key. Prefer the variable, because other users of the machine can read arguments
     #[arg(long, global = true, env = "TWOSTEP_KEY", hide_env_values = true, value_name = "KEY")]
     pub(super) key: Option<SecretString>,
+    /// True for a service that needs no key.
+    #[arg(skip)]
+    pub(super) is_open: bool,
+}
+
+impl ServerArgs {
+    /// The key, if one is set by an option, a variable or a file.
+    fn key(&self) -> anyhow::Result<Option<SecretString>> {
+        if self.is_open {
+            return Ok(None);
+        }
+        let given = self.key.as_ref().map(ExposeSecret::expose_secret);
+        Ok(secret_option(given, "TWOSTEP_KEY")?.map(SecretString::from))
+    }
 }
 
 /// Parses the URL of a service.
@@ -96,7 +111,7 @@ impl Client {
 /// another server.
 pub(super) fn builder(args: &ServerArgs) -> anyhow::Result<reqwest::ClientBuilder> {
     let mut headers = HeaderMap::new();
-    if let Some(key) = args.key.as_ref().filter(|key| !key.expose_secret().is_empty()) {
+    if let Some(key) = args.key()? {
         let text = SecretString::from(format!("Bearer {}", key.expose_secret()));
         let Ok(mut value) = HeaderValue::from_str(text.expose_secret()) else {
             bail!("the key contains a character that is not allowed in a key");

@@ -70,6 +70,53 @@ async fn no_secret_is_printed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_secret_can_be_in_a_file() {
+    let folder = data_dir();
+    let file = folder.path().join("secret");
+    std::fs::write(&file, "postgres://planted-1@host/db\n").unwrap();
+    let printed = objects(&stdout_of(outcome(binary(&["config", "print", "--json"])).await));
+    let is_secret = |option: &&Value| option["option"].is_null();
+    let mut secrets: Vec<&str> =
+        printed.iter().filter(is_secret).filter_map(|option| option["variable"].as_str()).collect();
+    assert!(secrets.contains(&"TWOSTEP_BOOTSTRAP_KEY"), "{secrets:?}");
+    secrets.extend(["DATABASE_URL", "TWOSTEP_RECORDS_URL"]);
+    let mut print = binary(&["config", "print", "--json"]);
+    for name in &secrets {
+        print.env(format!("{name}_FILE"), &file);
+    }
+    let (status, stdout, stderr) = outcome(print).await;
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    let printed = objects(&stdout);
+    for name in secrets {
+        let option = entry(&printed, &format!("{name}_FILE"));
+        let expected = (&json!("***"), &json!("environment"));
+        assert_eq!((&option["value"], &option["from"]), expected, "{name}");
+    }
+
+    let check = |name: &str, more: (&str, &str)| {
+        let mut command = binary(&["config", "check", "--bind", "127.0.0.1:9"]);
+        command.env(name, &file).env(more.0, more.1);
+        outcome(command)
+    };
+    let (status, _, stderr) = check("ANTHROPIC_API_KEY_FILE", ("LANG", "C")).await;
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    let (status, _, stderr) = check("ANTHROPIC_API_KEY_FILE", ("ANTHROPIC_API_KEY", "x")).await;
+    assert_eq!((status, stderr.contains("set only one of them")), (Some(1), true), "{stderr}");
+    std::fs::remove_file(&file).unwrap();
+    let (status, _, stderr) = check("ANTHROPIC_API_KEY_FILE", ("LANG", "C")).await;
+    assert_eq!((status, stderr.contains("ANTHROPIC_API_KEY_FILE")), (Some(1), true), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_url_that_a_password_breaks_is_refused_with_the_remedy() {
+    let mut check = binary(&["config", "check", "--offline", "--bind", "127.0.0.1:9"]);
+    check.env("DATABASE_URL", "postgres://me:planted/1=@host/db");
+    let (status, _, stderr) = outcome(check).await;
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("PGPASSWORD") && !stderr.contains("planted"), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn config_check_starts_nothing() {
     let folder = data_dir();
     let data = folder.path().join("data");

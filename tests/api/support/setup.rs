@@ -145,6 +145,7 @@ pub(super) fn config(
     let (options, tools) = tools_of(setup.bash, setup.options, setup.tools);
     let hosts = setup.allowed_hosts.as_deref();
     let serve = Serve {
+        bootstrap_key: None,
         bind: "127.0.0.1:0".parse().unwrap(),
         service: ServiceOptions {
             defaults: Defaults {

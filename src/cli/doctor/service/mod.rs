@@ -55,7 +55,7 @@ impl Service {
     /// cannot be reached.
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let Some(server) = self.url.clone() else { return Ok(ExitCode::FAILURE) };
-        let args = ServerArgs { server: server.clone(), key: self.key.clone() };
+        let args = ServerArgs { server: server.clone(), key: self.key.clone(), is_open: false };
         let target = Target { http: builder(&args)?.build()?, base: server };
         let prefix = target.prefix().to_owned();
         let (json, proxies) = (self.json, Proxy::ALL.to_vec());

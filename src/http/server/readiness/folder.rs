@@ -43,6 +43,22 @@ impl FolderProbe {
         Self { folder, is_required, state: Arc::default() }
     }
 
+    /// The folder that is checked.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// True if the process is not ready without the folder.
+    pub const fn is_required(&self) -> bool {
+        self.is_required
+    }
+
+    /// Checks the folder, and describes why it cannot be written.
+    pub async fn problem(&self) -> Option<String> {
+        let Check { status, detail, .. } = self.check().await;
+        (status != CheckStatus::Ok).then(|| detail.to_string())
+    }
+
     /// Returns the cached result, or checks again. Concurrent callers share one check.
     pub(super) async fn check(&self) -> Check {
         let mut state = self.state.lock().await;
