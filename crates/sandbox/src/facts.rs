@@ -96,7 +96,8 @@ impl Facts {
         } else if !works(Level::Full) {
             advice.push(
                 "the full level needs user namespaces: see kernel.unprivileged_userns_clone, \
-                 kernel.apparmor_restrict_unprivileged_userns, or the container's seccomp profile",
+                 kernel.apparmor_restrict_unprivileged_userns, or in a container \
+                 its security options seccomp=unconfined and systempaths=unconfined",
             );
         }
         if !works(Level::Basic) {
