@@ -16,7 +16,7 @@ use crate::config::{Config, Database};
 use crate::tools::workspace::create_private_folder;
 
 /// The names in a data folder. A folder with other names has another purpose, too.
-const OWN_NAMES: [&str; 3] = ["postgres", "state", "workspaces"];
+const OWN_NAMES: [&str; 4] = ["postgres", "state", "workspaces", "chat-history"];
 /// No access for other users.
 const NOTHING: Mode = Mode::empty();
 /// The folder of removal notes; its files are repaired like those of the state folder.
@@ -97,6 +97,7 @@ impl Repair {
         let database = data_dir.join("postgres");
         self.change(&database, passage);
         self.change(&database.join("lock"), NOTHING);
+        self.change(&data_dir.join("chat-history"), NOTHING);
         if has_only_own_names(data_dir) {
             self.change(data_dir, passage);
         } else {

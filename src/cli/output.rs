@@ -1,7 +1,7 @@
 //! Output of commands: data on stdout, messages on stderr.
 //!
 //! Arguments, settings and replies can contain characters that a terminal interprets. Every function
-//! escapes them, except [`print_data`], whose reader is a program.
+//! escapes them, except [`print_data`], whose reader is a program, and [`write_styled`].
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _, stderr, stdout};
 
@@ -62,6 +62,19 @@ pub(super) fn print_prompt(question: &str) {
 /// Replaces the current line of stderr.
 pub(super) fn replace_line(text: &str) {
     write_message(&format!("{CLEAR_LINE}{}", safe(text)));
+}
+
+/// Replaces the current line of stderr by faint text.
+pub(super) fn replace_faint(text: &str) {
+    let (begin, end) = FAINT;
+    write_message(&format!("{CLEAR_LINE}{begin}{}{end}", safe(text)));
+}
+
+/// Prints text with styles, which was escaped before the styles were added.
+pub(super) fn write_styled(text: &str) {
+    let mut stdout = stdout();
+    // A closed stdout is not an error.
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
 fn write_message(text: &str) {

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, stderr, stdin, stdout};
 
+use rustix::termios::tcgetwinsize;
+
 /// Maximum number of characters of a shortened line.
 const MAX_LINE: usize = 160;
 
@@ -17,6 +19,11 @@ pub(super) struct Terminals {
 }
 
 impl Terminals {
+    /// True if a user reads and types at a terminal.
+    pub(super) fn is_interactive(self) -> bool {
+        self.input && self.output && self.messages
+    }
+
     pub(super) fn detect() -> Self {
         Self {
             input: stdin().is_terminal(),
@@ -24,6 +31,12 @@ impl Terminals {
             messages: stderr().is_terminal(),
         }
     }
+}
+
+/// The columns of the terminal at stdout; 80 if they are unknown.
+pub(super) fn columns() -> usize {
+    let size = tcgetwinsize(stdout()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 /// Returns true if a terminal interprets the character instead of showing it: control characters

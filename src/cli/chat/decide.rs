@@ -4,12 +4,14 @@ use serde_json::Map;
 use tokio_util::sync::CancellationToken;
 
 use super::interrupts::{Interrupts, Quit};
-use super::lines::Lines;
+use super::lines::{Input, Lines};
 use crate::cli::client::Failure;
 use crate::cli::output;
 use crate::cli::talk::{Approval, Turn};
 use crate::cli::terminal::{one_line, safe};
 use crate::domain::permission::Decision;
+
+const QUESTION: &str = "Allow? [y]es, [n]o (with an optional reason), [a]lways in this session: ";
 
 /// The outcome of asking the user about the waiting calls.
 #[derive(Debug)]
@@ -55,21 +57,24 @@ pub(super) async fn decide(
     for call in turn.approvals().await? {
         show(&call);
         loop {
-            output::print_prompt(
-                "Allow? [y]es, [n]o (with an optional reason), [a]lways in this session: ",
-            );
-            let line = tokio::select! {
-                line = lines.answer() => line,
-                interrupt = interrupts.next() => {
-                    if let Err(quit) = interrupt {
-                        return Ok(Decided::Quit(quit));
+            let input = tokio::select! {
+                input = lines.answer(QUESTION) => input,
+                interrupt = interrupts.next() => match interrupt {
+                    Ok(()) => Input::Interrupted,
+                    Err(quit) => return Ok(Decided::Quit(quit)),
+                },
+            };
+            let line = match input {
+                Input::Line(line) => line,
+                Input::Interrupted => {
+                    if lines.needs_line_break() {
+                        output::print_error("");
                     }
-                    output::print_error("");
                     stop.cancel();
                     return Ok(Decided::All);
                 }
+                Input::End => return Ok(Decided::InputEnded),
             };
-            let Some(line) = line else { return Ok(Decided::InputEnded) };
             let id = &call.tool_use_id;
             let decided = match Reply::read(&line) {
                 Reply::Unclear => continue,

@@ -1,6 +1,7 @@
 //! `twostep chat`.
 
 mod decide;
+mod editor;
 mod interrupts;
 mod lines;
 
@@ -22,7 +23,7 @@ use crate::domain::permission::{Awaits, PermissionMode};
 use crate::domain::run_status::RunStatus;
 use decide::{Decided, decide};
 use interrupts::{Interrupts, Quit};
-use lines::Lines;
+use lines::{Input, Lines};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +32,8 @@ Examples:
   twostep chat --session ses_01…
   twostep chat --local --offline
 
-Each line is a message. Ctrl-C stops the run, a second Ctrl-C quits; Ctrl-D ends the chat.
+Enter sends a message, Alt-Enter begins another line, and pasted text is one message. Ctrl-C stops
+the run, a second Ctrl-C quits; Ctrl-D ends the chat. Without a terminal each line is a message.
 Exit status: 0 success; 1 failure: a run failed, and the lines came from a program; 2 invalid
 options; 3 a run waits for an approval or a client result; 4 the service cannot be reached;
 130 Ctrl-C.";
@@ -70,13 +72,16 @@ impl Command {
             session: None,
             new_session: self.new_session.body(),
             permission_mode: self.permission_mode,
-            lines: Lines::open(terminals.input),
+            lines: Lines::open(terminals),
             interrupts,
-            screen: Screen::new(NoteStyle::of_conversation(terminals)),
+            screen: screen(terminals),
             terminals,
             has_failed: false,
         };
         let ended = chat.talk(self.session, self.goes_on).await;
+        if let (true, Some(session)) = (terminals.is_interactive(), &chat.session) {
+            output::print_error(&format!("To continue: twostep chat --session {session}"));
+        }
         // Another signal skips the graceful shutdown of the local service.
         tokio::select! {
             closed = service.close() => closed?,
@@ -84,6 +89,11 @@ impl Command {
         }
         ended
     }
+}
+
+fn screen(terminals: Terminals) -> Screen {
+    let notes = NoteStyle::of_conversation(terminals);
+    if terminals.is_interactive() { Screen::rich(notes) } else { Screen::new(notes) }
 }
 
 /// A conversation with a user at a terminal, or with a program.
@@ -170,26 +180,27 @@ impl Chat {
     async fn line(&mut self) -> Result<Option<String>, Quit> {
         let mut is_warned = false;
         loop {
-            if self.terminals.input && self.terminals.messages {
-                output::print_prompt("> ");
-            }
-            tokio::select! {
-                line = self.lines.next() => match line {
-                    Some(line) if line.trim().is_empty() => {}
-                    line => {
-                        if line.is_none() && self.terminals.input {
-                            output::print_error("");
-                        }
-                        return Ok(line);
-                    }
-                },
+            let input = tokio::select! {
+                input = self.lines.message() => input,
                 interrupt = self.interrupts.next() => {
                     interrupt?;
-                    if is_warned {
-                        return Err(Quit(super::status::INTERRUPTED));
-                    }
+                    Input::Interrupted
+                }
+            };
+            match input {
+                Input::Line(line) if line.trim().is_empty() => {}
+                Input::Line(line) => return Ok(Some(line)),
+                Input::Interrupted if is_warned => return Err(Quit(super::status::INTERRUPTED)),
+                Input::Interrupted => {
                     is_warned = true;
-                    output::print_error("\nCtrl-C again to quit.");
+                    let line_break = if self.lines.needs_line_break() { "\n" } else { "" };
+                    output::print_error(&format!("{line_break}Ctrl-C again to quit."));
+                }
+                Input::End => {
+                    if self.lines.needs_line_break() {
+                        output::print_error("");
+                    }
+                    return Ok(None);
                 }
             }
         }
@@ -224,6 +235,7 @@ impl Chat {
         mut turn: Turn,
         stop: CancellationToken,
     ) -> Result<RunState, Failure> {
+        self.screen.begin();
         loop {
             let settled = turn.follow(|update| self.screen.show(update));
             let run = tokio::select! {

@@ -24,6 +24,8 @@ pub(in crate::cli) enum Update {
     Event(String),
     /// The connection was lost. The next call reconnects; no event is missed.
     ConnectionLost,
+    /// A second has passed.
+    Waiting,
 }
 
 type Events = Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>;

@@ -15,9 +15,13 @@ pub(super) enum Event {
     #[serde(rename = "agent.message")]
     Message { id: String, content: Vec<Block> },
     #[serde(rename = "agent.tool_use", alias = "agent.custom_tool_use")]
-    ToolUse { name: String, input: Value },
+    ToolUse { id: String, name: String, input: Value },
     #[serde(rename = "agent.tool_result")]
-    ToolResult { content: Vec<Block>, is_error: bool },
+    ToolResult { tool_use_id: String, content: Vec<Block>, is_error: bool },
+    #[serde(rename = "session.status_running")]
+    Running(IgnoredAny),
+    #[serde(rename = "span.model_request_start")]
+    ModelRequest(IgnoredAny),
     #[serde(rename = "agent.context_compacted")]
     Compacted(IgnoredAny),
     #[serde(rename = "session.status_rescheduled")]

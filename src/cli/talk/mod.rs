@@ -1,7 +1,9 @@
 //! Talking to an agent: messages and their runs, and how these look on a terminal.
 
 mod event;
+mod markdown;
 mod new_session;
+mod progress;
 mod run;
 mod screen;
 mod turn;

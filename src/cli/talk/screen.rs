@@ -2,9 +2,11 @@
 //! on stderr, one line each.
 
 use super::event::{Delta, Event, Previewed, SubAgentEvent, text};
+use super::markdown::Markdown;
+use super::progress::{Progress, shortened};
 use crate::cli::client::Update;
 use crate::cli::output;
-use crate::cli::terminal::{Terminals, one_line};
+use crate::cli::terminal::{Terminals, columns, one_line, safe};
 
 /// The form of the notes about actions on stderr.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +49,30 @@ pub(in crate::cli) struct Screen {
     open: Option<StreamedText>,
     /// True if the current line on stdout is not terminated.
     is_in_line: bool,
+    /// The form for a user who reads and types at a terminal; otherwise text stays as it is.
+    rich: Option<Rich>,
+}
+
+/// Wrapped text, results of tools, and a progress line.
+#[derive(Debug)]
+struct Rich {
+    markdown: Markdown,
+    progress: Progress,
+    /// True if the progress line is shown.
+    is_shown: bool,
+    /// True if no update has arrived since the last second.
+    is_idle: bool,
+}
+
+impl Rich {
+    fn new() -> Self {
+        Self {
+            markdown: Markdown::new(columns()),
+            progress: Progress::new(),
+            is_shown: false,
+            is_idle: false,
+        }
+    }
 }
 
 /// A text that is streaming.
@@ -61,12 +87,33 @@ struct StreamedText {
 
 impl Screen {
     pub(in crate::cli) fn new(notes: NoteStyle) -> Self {
-        Self { notes, open: None, is_in_line: false }
+        Self { notes, open: None, is_in_line: false, rich: None }
+    }
+
+    /// A screen for a user who reads and types at a terminal.
+    pub(in crate::cli) fn rich(notes: NoteStyle) -> Self {
+        Self { rich: Some(Rich::new()), ..Self::new(notes) }
+    }
+
+    /// Begins to show a run.
+    pub(in crate::cli) fn begin(&mut self) {
+        if let Some(rich) = &mut self.rich {
+            *rich = Rich::new();
+        }
     }
 
     /// Shows an update.
     pub(in crate::cli) fn show(&mut self, update: &Update) {
+        let is_wait = matches!(update, Update::Waiting);
+        if let Some(rich) = &mut self.rich {
+            let was_idle = std::mem::replace(&mut rich.is_idle, is_wait);
+            if is_wait && was_idle {
+                // The beginning of a word whose rest is late.
+                output::write_styled(&rich.markdown.flush());
+            }
+        }
         match update {
+            Update::Waiting => self.show_progress(),
             Update::ConnectionLost => self.note("connection lost, reconnecting"),
             // An event that a later version changed is skipped.
             Update::Event(json) => {
@@ -82,17 +129,79 @@ impl Screen {
         if self.notes.interrupts {
             self.end_line();
         }
+        self.clear_progress();
         self.notes.line(&one_line(line));
     }
 
     /// Terminates the current line on stdout.
     pub(in crate::cli) fn end_line(&mut self) {
-        if std::mem::take(&mut self.is_in_line) {
+        self.clear_progress();
+        let is_in_line = std::mem::take(&mut self.is_in_line);
+        if let Some(rich) = &mut self.rich {
+            output::write_styled(&rich.markdown.finish());
+        } else if is_in_line {
             output::print_line("");
         }
     }
 
+    /// Shows what the run does, unless a line of the answer is not terminated.
+    fn show_progress(&mut self) {
+        if let (Some(rich), false) = (&mut self.rich, self.is_in_line) {
+            rich.is_shown = true;
+            // A line of the whole width would begin the next line.
+            output::replace_faint(&rich.progress.line(columns().saturating_sub(1)));
+        }
+    }
+
+    fn clear_progress(&mut self) {
+        if let Some(rich) = &mut self.rich
+            && std::mem::take(&mut rich.is_shown)
+        {
+            output::replace_line("");
+        }
+    }
+
+    /// Applies an event to the progress line.
+    fn progress(&mut self, event: &Event) {
+        let Some(Rich { progress, .. }) = &mut self.rich else { return };
+        match event {
+            Event::Running(_) => progress.begin("waiting for the model"),
+            Event::ModelRequest(_) => progress.begin("the model works"),
+            Event::Start { event } if event.r#type == "agent.thinking" => {
+                progress.begin("the model thinks");
+            }
+            Event::ToolUse { id, name, input } => {
+                progress.start_call(id.clone(), one_line(&format!("{name} {input}")));
+            }
+            Event::ToolResult { tool_use_id, .. } => progress.end_call(tool_use_id),
+            Event::Rescheduled(_) => progress.begin("waiting to repeat the model request"),
+            Event::Start { .. }
+            | Event::Delta { .. }
+            | Event::Message { .. }
+            | Event::Compacted(_)
+            | Event::SubAgent { .. }
+            | Event::Deleted(_)
+            | Event::Other => {}
+        }
+    }
+
+    /// Shows the beginning of a result on one line.
+    fn show_result(&mut self, result: &str) {
+        if self.rich.is_none() {
+            return;
+        }
+        let mut lines = result.lines().filter(|line| !line.trim().is_empty());
+        let first = one_line(lines.next().unwrap_or("no output").trim());
+        let more = match lines.count() {
+            0 => String::new(),
+            more => format!(" … {} lines", more + 1),
+        };
+        let length = columns().saturating_sub(more.chars().count() + 4);
+        self.note(&format!("  → {}{more}", shortened(&first, length)));
+    }
+
     fn show_event(&mut self, event: Event) {
+        self.progress(&event);
         match event {
             Event::Start { event } => self.start(event),
             Event::Delta { event_id, delta } => {
@@ -101,10 +210,11 @@ impl Screen {
                 }
             }
             Event::Message { id, content } => self.end(id, &text(&content)),
-            Event::ToolUse { name, input } => self.note(&format!("· {name} {input}")),
-            Event::ToolResult { content, is_error: true } => {
+            Event::ToolUse { name, input, .. } => self.note(&format!("· {name} {input}")),
+            Event::ToolResult { content, is_error: true, .. } => {
                 self.note(&format!("  failed: {}", text(&content)));
             }
+            Event::ToolResult { content, is_error: false, .. } => self.show_result(&text(&content)),
             Event::Compacted(_) => self.note("· the conversation was compacted"),
             Event::Rescheduled(_) => {
                 self.open = None;
@@ -115,7 +225,7 @@ impl Screen {
                 self.show_sub_agent(&session_thread_id, &event);
             }
             Event::Deleted(_) => self.note("the session was deleted"),
-            Event::ToolResult { is_error: false, .. } | Event::Other => {}
+            Event::Running(_) | Event::ModelRequest(_) | Event::Other => {}
         }
     }
 
@@ -180,7 +290,15 @@ impl Screen {
                 self.end_line();
                 &open.known
             };
-            output::write(more);
+            let shown = match &mut self.rich {
+                Some(rich) => Some(rich.markdown.push(&safe(more))),
+                None => None,
+            };
+            self.clear_progress();
+            match shown {
+                Some(styled) => output::write_styled(&styled),
+                None => output::write(more),
+            }
             self.is_in_line = !more.ends_with('\n');
             open.shown.clone_from(&open.known);
         }

@@ -1,6 +1,10 @@
 //! One message and its run.
 
+use std::pin::pin;
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -17,6 +21,8 @@ pub(in crate::cli) struct Turn {
     session: String,
     run: String,
     following: Following,
+    /// The times at which the caller is told that the run still waits.
+    seconds: Interval,
     /// Cancelled when the run must be stopped.
     stop: CancellationToken,
     /// True after the service was asked to stop the run.
@@ -54,7 +60,10 @@ impl Turn {
         run: &str,
         stop: CancellationToken,
     ) -> Self {
+        let mut seconds = interval(Duration::from_secs(1));
+        seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
+            seconds,
             client: client.clone(),
             session: session.to_owned(),
             run: run.to_owned(),
@@ -78,7 +87,7 @@ impl Turn {
                     self.is_stopped = true;
                     continue;
                 }
-                update = self.following.next() => update?,
+                update = reporting_waits(&mut self.seconds, self.following.next(), || see(&Update::Waiting)) => update?,
             };
             if let Some(update) = update {
                 see(&update);
@@ -124,6 +133,23 @@ impl Turn {
     async fn read(&self) -> Result<Run, Failure> {
         let path = ["sessions", &*self.session, "runs", &*self.run];
         Run::read(&self.client, self.client.get(&path).send().await?)
+    }
+}
+
+/// Calls `waits` every second until the work is done. The work is never dropped, because a reconnect
+/// would start again.
+async fn reporting_waits<T>(
+    seconds: &mut Interval,
+    work: impl Future<Output = T>,
+    mut waits: impl FnMut(),
+) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            _ = seconds.tick() => waits(),
+        }
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod agents;
 mod chat;
+mod chat_editor;
 mod commands;
 mod config;
 mod doctor;
 mod faulty_proxy;
+mod first_key;
 mod hostile_arguments;
 mod keys;
 mod lossy_link;

@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
@@ -18,6 +19,8 @@ pub(super) struct Terminal {
     pub(super) output: String,
     /// The end of the last match of [`Self::wait_for`] in `output`.
     matched: usize,
+    /// The data folder, for the history.
+    pub(super) data: TempDir,
 }
 
 impl Terminal {
@@ -26,8 +29,17 @@ impl Terminal {
         Self::at(&app.url(""), args)
     }
 
+    /// Starts the program against a service, on a terminal with this number of columns.
+    pub(super) fn of_width(app: &TestApp, args: &[&str], columns: usize) -> Self {
+        Self::open(&app.url(""), args, &format!("stty columns {columns} rows 24; "))
+    }
+
     /// Starts the program against the service at this URL.
     pub(super) fn at(server: &str, args: &[&str]) -> Self {
+        Self::open(server, args, "")
+    }
+
+    fn open(server: &str, args: &[&str], before: &str) -> Self {
         let words: Vec<String> =
             [&[PROGRAM], args].concat().iter().map(|word| quoted(word)).collect();
         let mut command = Command::new("script");
@@ -37,12 +49,14 @@ impl Terminal {
             command.env(name, value.unwrap_or_default());
         }
         // With `exec`, no shell remains that would exit on the Ctrl-C for the program.
-        let line = format!("exec {}", words.join(" "));
+        let line = format!("{before}exec {}", words.join(" "));
+        let data = tempfile::tempdir().unwrap();
         command.args(["-qefc", &line, "/dev/null"]).env("TWOSTEP_SERVER", server);
+        command.env("TWOSTEP_DATA_DIR", data.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         let (keyboard, screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { child, keyboard, screen, output: String::new(), matched: 0 }
+        Self { child, keyboard, screen, output: String::new(), matched: 0, data }
     }
 
     /// Waits for this text in the output after the previous match.

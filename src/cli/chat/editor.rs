@@ -1,0 +1,177 @@
+//! The line editor of a terminal: editing keys, pasted text as one input, and a history in the data
+//! folder.
+//!
+//! The editor reads in a thread of its own, and only while input is expected. At other times the terminal
+//! is in its usual mode, without echo: Ctrl-C is a signal, and typed lines wait.
+
+use std::io::{Write as _, stdin, stdout};
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
+};
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{Cmd, Config, Editor, EventHandler, KeyCode, KeyEvent, Modifiers};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::lines::Input;
+use crate::config::data_dir;
+use crate::tools::workspace::create_private_folder;
+
+/// The file of the history in the data folder. The library creates it with mode 0600.
+const HISTORY: &str = "chat-history";
+/// Number of messages in the history.
+const MAX_HISTORY: usize = 1000;
+/// Ends the mode in which the terminal marks pasted text.
+const END_PASTE_MODE: &[u8] = b"\x1b[?2004l";
+/// Maximum number of bytes of a line that the terminal collects in its usual mode.
+const MAX_LINE: usize = 4096;
+
+/// An input that is expected.
+struct Request {
+    prompt: String,
+    /// True for a message, which enters the history. Other inputs are replies to questions.
+    is_message: bool,
+}
+
+/// The line editor.
+#[derive(Debug)]
+pub(super) struct LineEditor {
+    requests: mpsc::Sender<Request>,
+    inputs: Receiver<Input>,
+    /// True while the editor reads.
+    is_reading: bool,
+    _terminal: SavedTerminal,
+}
+
+impl LineEditor {
+    /// Starts the editor.
+    pub(super) fn open() -> anyhow::Result<Self> {
+        let terminal = SavedTerminal::without_echo()?;
+        let (requests, received) = mpsc::channel();
+        let (sender, inputs) = channel(1);
+        // Not a thread of the runtime: its shutdown would wait for the blocking read.
+        thread::spawn(move || read_requested(&received, &sender));
+        Ok(Self { requests, inputs, is_reading: false, _terminal: terminal })
+    }
+
+    /// Reads a message, or the reply to a question. Cancel safe: the next call continues.
+    pub(super) async fn read(&mut self, prompt: &str, is_message: bool) -> Input {
+        if !self.is_reading {
+            let request = Request { prompt: prompt.to_owned(), is_message };
+            if self.requests.send(request).is_err() {
+                return Input::End;
+            }
+            self.is_reading = true;
+        }
+        let input = self.inputs.recv().await.unwrap_or(Input::End);
+        self.is_reading = false;
+        input
+    }
+
+    /// Returns the complete lines that were typed while no input was expected, and discards the beginning
+    /// of a further one: a question follows, to which they are no replies.
+    pub(super) fn take_typed(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        while is_readable() {
+            let mut line = [0; MAX_LINE];
+            let Ok(length @ 1..) = rustix::io::read(stdin(), &mut line) else { break };
+            let text = String::from_utf8_lossy(line.get(..length).unwrap_or_default());
+            lines.push(text.trim_end_matches(['\r', '\n']).to_owned());
+        }
+        let _ = tcflush(stdin(), QueueSelector::IFlush);
+        lines
+    }
+}
+
+fn is_readable() -> bool {
+    let input = stdin();
+    let mut fds = [PollFd::new(&input, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+/// Reads each requested input until no more are requested.
+fn read_requested(requests: &mpsc::Receiver<Request>, inputs: &Sender<Input>) {
+    let history = data_dir().ok().filter(|folder| create_private_folder(folder).is_ok());
+    let history = history.map(|folder| folder.join(HISTORY));
+    let mut messages = None;
+    while let Ok(request) = requests.recv() {
+        let input = if request.is_message {
+            read_message(&mut messages, &request.prompt, history.as_ref())
+        } else {
+            // An editor of its own: lines that the other one has received are messages, not replies.
+            editor().map_or(Input::End, |mut editor| input_of(editor.readline(&request.prompt)))
+        };
+        if inputs.blocking_send(input).is_err() {
+            break;
+        }
+    }
+}
+
+fn read_message(
+    editor_of_messages: &mut Option<Editor<(), FileHistory>>,
+    prompt: &str,
+    history: Option<&PathBuf>,
+) -> Input {
+    if editor_of_messages.is_none() {
+        let mut created = editor().ok();
+        if let (Some(editor), Some(history)) = (&mut created, history) {
+            // There is none at the first start.
+            let _ = editor.load_history(history);
+        }
+        *editor_of_messages = created;
+    }
+    let Some(editor) = editor_of_messages else { return Input::End };
+    let input = input_of(editor.readline(prompt));
+    if let (Input::Line(line), Some(history)) = (&input, history)
+        && !line.trim().is_empty()
+    {
+        // A history that cannot be written is only missing at the next start.
+        let _ = editor.add_history_entry(line).and_then(|_| editor.append_history(history));
+    }
+    input
+}
+
+fn editor() -> rustyline::Result<Editor<(), FileHistory>> {
+    let config = Config::builder().max_history_size(MAX_HISTORY)?.bracketed_paste(true).build();
+    let mut editor = Editor::with_config(config)?;
+    for key in [KeyCode::Enter, KeyCode::Char('\r')] {
+        let alt_enter = KeyEvent(key, Modifiers::ALT);
+        editor.bind_sequence(alt_enter, EventHandler::Simple(Cmd::Newline));
+    }
+    Ok(editor)
+}
+
+fn input_of(read: rustyline::Result<String>) -> Input {
+    match read {
+        Ok(line) => Input::Line(line),
+        Err(ReadlineError::Interrupted) => Input::Interrupted,
+        Err(_) => Input::End,
+    }
+}
+
+/// The settings of the terminal at the start, which are restored at the end, also while the editor reads.
+#[derive(Debug)]
+struct SavedTerminal(Termios);
+
+impl SavedTerminal {
+    fn without_echo() -> rustix::io::Result<Self> {
+        let saved = tcgetattr(stdin())?;
+        let mut silent = saved.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(stdin(), OptionalActions::Now, &silent)?;
+        Ok(Self(saved))
+    }
+}
+
+impl Drop for SavedTerminal {
+    fn drop(&mut self) {
+        let mut stdout = stdout();
+        let _ = stdout.write_all(END_PASTE_MODE).and_then(|()| stdout.flush());
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
+    }
+}
