@@ -1,5 +1,6 @@
 //! The configuration of a service under test.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,9 @@ use std::time::Duration;
 use sandbox::{Sandbox, Setting};
 use simulator::Running;
 use sqlx::postgres::PgConnectOptions;
-use twostep::config::{Config, Database, Listen, ModelSource, ReloadableFiles, Serve, Work};
+use twostep::config::{
+    Collector, Config, Database, Listen, ModelSource, ReloadableFiles, Serve, Work,
+};
 use twostep::domain::limits::Limits;
 use twostep::domain::permission::PermissionMode;
 use twostep::domain::price::Prices;
@@ -193,7 +196,9 @@ pub(super) fn config(
         tools,
         tool_servers: setup.tool_servers,
         options,
-        traces: setup.traces.map(|url| url.parse().unwrap()),
+        traces: setup
+            .traces
+            .map(|url| Collector { url: url.parse().unwrap(), headers: HashMap::new() }),
         reload: ReloadableFiles::default(),
         permissions: setup.permissions.unwrap_or_else(allow_everything),
     }
