@@ -2,7 +2,7 @@
 //! folder.
 //!
 //! The editor reads in a thread of its own, and only while input is expected. At other times the terminal
-//! is in its usual mode, without echo: Ctrl-C is a signal, and typed lines wait.
+//! keeps the typed characters without an echo, and Ctrl-C is a signal.
 
 use std::io::{Write as _, stdin, stdout};
 use std::path::PathBuf;
@@ -10,9 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{
-    LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr,
-};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Cmd, Config, Editor, EventHandler, KeyCode, KeyEvent, Modifiers};
@@ -28,8 +26,8 @@ const HISTORY: &str = "chat-history";
 const MAX_HISTORY: usize = 1000;
 /// Ends the mode in which the terminal marks pasted text.
 const END_PASTE_MODE: &[u8] = b"\x1b[?2004l";
-/// Maximum number of bytes of a line that the terminal collects in its usual mode.
-const MAX_LINE: usize = 4096;
+/// Number of typed bytes that are read at once.
+const TYPED: usize = 4096;
 
 /// An input that is expected.
 struct Request {
@@ -76,16 +74,35 @@ impl LineEditor {
     /// Returns the complete lines that were typed while no input was expected, and discards the beginning
     /// of a further one: a question follows, to which they are no replies.
     pub(super) fn take_typed(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+        let mut typed = Vec::new();
         while is_readable() {
-            let mut line = [0; MAX_LINE];
-            let Ok(length @ 1..) = rustix::io::read(stdin(), &mut line) else { break };
-            let text = String::from_utf8_lossy(line.get(..length).unwrap_or_default());
-            lines.push(text.trim_end_matches(['\r', '\n']).to_owned());
+            let mut bytes = [0; TYPED];
+            let Ok(length @ 1..) = rustix::io::read(stdin(), &mut bytes) else { break };
+            typed.extend_from_slice(bytes.get(..length).unwrap_or_default());
         }
-        let _ = tcflush(stdin(), QueueSelector::IFlush);
-        lines
+        complete_lines(&String::from_utf8_lossy(&typed))
     }
+}
+
+/// The complete lines of typed keys, of which only the backspace has an effect.
+fn complete_lines(typed: &str) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    let mut keys = typed.chars();
+    while let Some(key) = keys.next() {
+        match key {
+            '\r' | '\n' => lines.push(std::mem::take(&mut line)),
+            '\u{7f}' | '\u{8}' => {
+                line.pop();
+            }
+            // The sequence of a key ends with a letter.
+            '\u{1b}' => {
+                keys.by_ref().find(char::is_ascii_alphabetic);
+            }
+            key if key.is_control() => {}
+            key => line.push(key),
+        }
+    }
+    lines
 }
 
 fn is_readable() -> bool {
@@ -162,7 +179,8 @@ impl SavedTerminal {
     fn without_echo() -> rustix::io::Result<Self> {
         let saved = tcgetattr(stdin())?;
         let mut silent = saved.clone();
-        silent.local_modes.remove(LocalModes::ECHO);
+        // Without lines, the editor later receives each key, such as Ctrl-D, as it was pressed.
+        silent.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
         tcsetattr(stdin(), OptionalActions::Now, &silent)?;
         Ok(Self(saved))
     }
@@ -173,5 +191,17 @@ impl Drop for SavedTerminal {
         let mut stdout = stdout();
         let _ = stdout.write_all(END_PASTE_MODE).and_then(|()| stdout.flush());
         let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_complete_lines_that_were_typed_are_messages() {
+        assert_eq!(complete_lines("one\rtwp\u{7f}o\nthr"), ["one", "two"]);
+        assert_eq!(complete_lines("a\u{1b}[Db\u{4}\n"), ["ab"]);
+        assert_eq!(complete_lines(""), Vec::<String>::new());
     }
 }

@@ -290,10 +290,7 @@ impl Screen {
                 self.end_line();
                 &open.known
             };
-            let shown = match &mut self.rich {
-                Some(rich) => Some(rich.markdown.push(&safe(more))),
-                None => None,
-            };
+            let shown = self.rich.as_mut().map(|rich| rich.markdown.push(&safe(more)));
             self.clear_progress();
             match shown {
                 Some(styled) => output::write_styled(&styled),

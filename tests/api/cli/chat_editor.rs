@@ -35,6 +35,13 @@ fn without_sequences(output: &str) -> String {
     text.replace('\r', "")
 }
 
+/// Output without the lines that were replaced.
+fn without_replaced(output: &str) -> String {
+    let lines = output.split('\n');
+    let kept = lines.map(|line| line.rsplit("\r\u{1b}[K").next().unwrap_or_default());
+    kept.collect::<Vec<_>>().join("\n")
+}
+
 /// Types a message and waits for the next prompt.
 async fn say(terminal: &mut Terminal, keys: &str) {
     terminal.press(keys).await;
@@ -79,7 +86,7 @@ async fn the_answer_is_wrapped_at_words() {
         terminal.press("\u{4}").await;
         let (status, output) = terminal.exit().await;
         assert_eq!(status, Some(0), "{output}");
-        let text = without_sequences(&output);
+        let text = without_sequences(&without_replaced(&output));
         let answer: Vec<&str> = text.lines().filter(|line| line.contains("wonderful")).collect();
         assert!(answer.len() > 2, "{text}");
         for line in &answer {
