@@ -103,7 +103,7 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let arrived = Arc::new(Barrier::new(requests));
         let connections = TaskTracker::new();
-        let _ = connections.clone().spawn(async move {
+        connections.clone().spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let arrived = Arc::clone(&arrived);
                 let service = service_fn(move |_: http::Request<Incoming>| {
@@ -134,7 +134,7 @@ mod tests {
             permit.client.get(&url).send().await.unwrap().status()
         };
         let all = join_all((0..350).map(|_| request()));
-        let statuses = timeout(Duration::from_secs(60), all).await.expect("no request waits");
+        let statuses = timeout(Duration::from_mins(1), all).await.expect("no request waits");
         assert!(statuses.iter().all(|status| *status == 200));
         assert_eq!(clients.all.lock().unwrap().len(), 4);
         assert_eq!(clients.permit().requests(), 1, "the others have ended");
