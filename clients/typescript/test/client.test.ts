@@ -1,0 +1,187 @@
+/** The client against a running service: TWOSTEP_URL and TWOSTEP_KEY name it. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  type Conversation, type CreateSession, empty, type Item, type Options, ProblemError, reduce, type Run,
+  type StreamEvent, Twostep,
+} from "@twostep/client";
+import { startProxy } from "./proxy.js";
+
+const baseUrl = process.env["TWOSTEP_URL"] ?? "http://127.0.0.1:8080";
+const headers = { authorization: `Bearer ${process.env["TWOSTEP_KEY"] ?? ""}` };
+const connect = (options: Partial<Options> = {}) => new Twostep({ baseUrl, headers, ...options });
+const client = connect();
+
+const READ_AND_WRITE: CreateSession = { tools: ["read_file", "write_file"], permission_mode: "default" };
+const LOOKUP: CreateSession = {
+  tools: [{ name: "lookup", description: "Looks up a word.", input_schema: { type: "object" }, dispatch: "client" }],
+} as CreateSession;
+
+/** The conversation after a run has settled or waits for the client. */
+async function fold(run: Run, before: Conversation = empty): Promise<Conversation> {
+  let conversation = before;
+  for await (const event of client.runEvents(run.session_id, run.id, { after: before.seq })) {
+    conversation = reduce(conversation, event);
+  }
+  return conversation;
+}
+
+const tools = (conversation: Conversation) => conversation.items.filter((item) => item.kind === "tool");
+const texts = (items: Item[]) => items.flatMap((item) => (item.kind === "text" ? [item.text] : []));
+
+test("a live conversation equals its replay", async () => {
+  const session = await client.createSession({ tools: ["get_time"] });
+  const live = await fold(await client.send(session.id, "What time is it in Europe/Oslo?"));
+  assert.equal(live.status, "idle");
+  assert.deepEqual(live.items.map((item) => item.kind), ["user", "tool", "text"]);
+  assert.equal(tools(live)[0]?.state, "done");
+  assert.ok(live.items.every((item) => !("isPreview" in item && item.isPreview)));
+
+  const until = new AbortController();
+  let replayed = empty;
+  for await (const event of client.events(session.id, { signal: until.signal, previews: false })) {
+    replayed = reduce(replayed, event);
+    if (replayed.seq === live.seq) until.abort();
+  }
+  assert.deepEqual(replayed, live);
+});
+
+test("a message that is sent twice with one key starts one run", async () => {
+  const session = await client.createSession();
+  const runs = await Promise.all([1, 2].map(() => client.send(session.id, "Hello", { key: "once" })));
+  assert.equal(runs[0]?.id, runs[1]?.id);
+  await assert.rejects(client.send(session.id, "Other", { key: "once" }), { code: "idempotency_key_reused" });
+});
+
+test("an allowed call runs with the edited input", async () => {
+  const session = await client.createSession(READ_AND_WRITE);
+  const run = await client.send(session.id, "Write hello to notes.txt");
+  const waiting = await fold(run);
+  assert.equal(waiting.status, "requires_action");
+  assert.equal(tools(waiting)[0]?.state, "awaiting_approval");
+  const [call] = await client.approvals(session.id);
+  assert.ok(call);
+  await client.approve(session.id, call.tool_use_id, { input: { ...call.input, content: "edited" } });
+  const done = await fold(run, waiting);
+  assert.deepEqual([done.status, tools(done)[0]?.state], ["idle", "done"]);
+  assert.equal(tools(done)[0]?.input?.["content"], "edited");
+});
+
+test("a denied call has no effect", async () => {
+  const session = await client.createSession(READ_AND_WRITE);
+  const run = await client.send(session.id, "Write hello to notes.txt");
+  const waiting = await fold(run);
+  for (const call of await client.approvals(session.id)) await client.deny(session.id, call.tool_use_id, "No.");
+  const done = await fold(run, waiting);
+  assert.deepEqual([done.status, tools(done)[0]?.state], ["idle", "denied"]);
+});
+
+test("the client answers the calls of its own tools", async () => {
+  const session = await client.createSession(LOOKUP);
+  const run = await client.send(session.id, 'Call lookup with {"word": "ledger"}');
+  const waiting = await fold(run);
+  const [call] = tools(waiting);
+  assert.equal(call?.state, "awaiting_client");
+  assert.deepEqual(call.input, { word: "ledger" });
+  await client.answer(session.id, [{ tool_use_id: call.id, content: "a book of accounts" }]);
+  const done = await fold(run, waiting);
+  assert.equal(tools(done)[0]?.state, "done");
+  assert.match(texts(done.items).join(""), /a book of accounts/);
+});
+
+test("a fork continues before an edited message", async () => {
+  const session = await client.createSession();
+  await fold(await client.send(session.id, "Hello"));
+  const history = await client.messages(session.id);
+  const first = history.data[0];
+  assert.ok(first);
+  const fork = await client.fork(session.id, { before: first.seq });
+  await fold(await client.send(fork.id, "Good morning"));
+  assert.equal((await client.messages(fork.id)).data.length, 2);
+});
+
+test("a stream delivers every event once, although its connection is cut", async () => {
+  const proxy = await startProxy(new URL(baseUrl));
+  const through = connect({ baseUrl: proxy.url });
+  const session = await client.createSession({ tools: ["get_time"] });
+  const until = new AbortController();
+  const numbers: number[] = [];
+  const states: string[] = [];
+  const asked = client.send(session.id, "What time is it in Europe/Oslo?").then((run) => fold(run));
+  const onConnection = ({ state }: { state: string }) => states.push(state);
+  for await (const event of through.events(session.id, { signal: until.signal, onConnection })) {
+    if (!("seq" in event)) continue;
+    numbers.push(event.seq);
+    if (event.seq % 4 === 1) proxy.cut();
+    if (event.seq >= 9) until.abort();
+  }
+  proxy.close();
+  await asked;
+  assert.deepEqual(numbers, Array.from(numbers, (_, index) => index + 1));
+  assert.ok(states.includes("waiting"), `${states}`);
+});
+
+test("a stopped run keeps the conversation valid", async () => {
+  const session = await client.createSession(READ_AND_WRITE);
+  const run = await client.send(session.id, "Write hello to notes.txt");
+  const waiting = await fold(run);
+  await client.stop(session.id, run.id);
+  const stopped = await fold(run, waiting);
+  assert.equal(stopped.status, "idle");
+  assert.equal(stopped.stopReason?.type, "cancelled");
+  const next = await fold(await client.send(session.id, "Hello"), stopped);
+  assert.equal(next.stopReason?.type, "end_turn");
+});
+
+test("errors have the status, the code and the message of the service", async () => {
+  const error = await client.createSession({ title: "x".repeat(501) }).catch((error: unknown) => error);
+  assert.ok(error instanceof ProblemError);
+  assert.deepEqual([error.status, error.code, error.isTemporary], [422, "validation_failed", false]);
+  assert.equal(error.problem.errors?.[0]?.pointer, "/title");
+  await client.deleteSession("ses_00000000000070008000000000000000");
+});
+
+test("headers are asked for again after 401, once", async () => {
+  const reasons: (string | undefined)[] = [];
+  const renewing = connect({
+    headers: (reason) => {
+      reasons.push(reason);
+      return reason === undefined ? { authorization: "Bearer old" } : headers;
+    },
+  });
+  if (process.env["TWOSTEP_KEY"] === undefined) return;
+  await renewing.createSession();
+  assert.deepEqual(reasons, [undefined, "unauthenticated"]);
+  await assert.rejects(connect({ headers: () => ({ authorization: "Bearer old" }) }).sessions(), { status: 401 });
+});
+
+test("a request is repeated after a temporary failure, with the same key", async () => {
+  const keys: (string | null)[] = [];
+  const failing: typeof fetch = async (input, init) => {
+    keys.push(new Headers(init?.headers).get("idempotency-key"));
+    const response = await fetch(input, init);
+    // The reply of the first try is lost.
+    if (keys.length === 1) throw new TypeError("fetch failed");
+    return response;
+  };
+  const session = await connect({ fetch: failing }).createSession({ title: "Once" });
+  assert.equal(keys.length, 2);
+  assert.equal(keys[0], keys[1]);
+  assert.equal(session.title, "Once");
+});
+
+test("previews of a discarded reply disappear", () => {
+  const ids = { session_id: "ses_1", run_id: "run_1" };
+  const at = (seq: number) => ({ ...ids, id: `evt_${seq}`, seq, created_at: "2026-01-01T00:00:00Z" });
+  const stream = [
+    { type: "user.message", ...at(1), content: [{ type: "text", text: "Hi" }] },
+    { type: "session.status_running", ...at(2), attempt: 1 },
+    { type: "event_start", ...ids, event: { type: "agent.message", id: "evt_a" } },
+    { type: "event_delta", ...ids, event_id: "evt_a", delta: { type: "content_delta", index: 0, content: { type: "text", text: "Hel" } } },
+    { type: "session.status_rescheduled", ...at(3), attempt: 1, retry_at: "2026-01-01T00:00:01Z" },
+  ] as StreamEvent[];
+  const states = stream.map(((now) => (event: StreamEvent) => (now = reduce(now, event)))(empty));
+  assert.deepEqual(states.map((state) => texts(state.items)), [[], [], [""], ["Hel"], []]);
+  assert.deepEqual(states.map((state) => state.status), ["queued", "running", "running", "running", "retrying"]);
+});
