@@ -166,6 +166,8 @@ pub enum SessionStatus {
 pub struct Session {
     /// The id.
     pub id: SessionId,
+    /// The id of the session in the client's own system, unique in the tenant.
+    pub external_id: Option<String>,
     /// The display name.
     pub title: Option<String>,
     /// The client's metadata.

@@ -38,6 +38,7 @@ WHERE s.tenant_id = $1
   AND ($9::timestamptz IS NULL OR s.created_at < $9)
   AND CASE WHEN $11::uuid IS NULL THEN s.parent_session_id IS NULL
            ELSE s.parent_session_id = $11 END
+  AND ($12::text IS NULL OR s.external_id = $12)
 ORDER BY CASE WHEN $3 THEN s.id END, CASE WHEN NOT $3 THEN s.id END DESC
 LIMIT $4",
             $($arg),+
@@ -74,7 +75,8 @@ pub async fn list(
                 after as Option<Timestamp>,
                 before as Option<Timestamp>,
                 candidates.as_deref(),
-                parent
+                parent,
+                filter.external_id.as_deref()
             )
             .fetch_all(&mut *conn)
             .await?
@@ -82,7 +84,7 @@ pub async fn list(
         Some(words) => {
             ids!(
                 "
-SELECT s.id FROM sessions_with_words($12) AS found (id) JOIN sessions s ON s.id = found.id",
+SELECT s.id FROM sessions_with_words($13) AS found (id) JOIN sessions s ON s.id = found.id",
                 tenant_id,
                 from,
                 slice.is_upwards,
@@ -94,6 +96,7 @@ SELECT s.id FROM sessions_with_words($12) AS found (id) JOIN sessions s ON s.id 
                 before as Option<Timestamp>,
                 candidates.as_deref(),
                 parent,
+                filter.external_id.as_deref(),
                 words
             )
             .fetch_all(&mut *conn)

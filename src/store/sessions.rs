@@ -23,6 +23,8 @@ pub struct NewSession<'a> {
     pub id: SessionId,
     /// The owner.
     pub tenant_id: TenantId,
+    /// The id of the session in the client's own system.
+    pub external_id: Option<&'a str>,
     /// A title for people.
     pub title: Option<&'a str>,
     /// Metadata from the client.
@@ -38,6 +40,7 @@ pub struct NewSession<'a> {
 row_with_usage! {
     struct Row {
         id: Uuid,
+        external_id: Option<String>,
         title: Option<String>,
         metadata: String,
         settings: String,
@@ -66,6 +69,7 @@ impl TryFrom<Row> for Session {
     fn try_from(row: Row) -> Result<Self, StoreError> {
         Ok(Self {
             id: row.id.into(),
+            external_id: row.external_id,
             title: row.title,
             metadata: RawValue::from_string(row.metadata).map_err(unreadable(TABLE, "metadata"))?,
             settings: serde_json::from_str(&row.settings).map_err(unreadable(TABLE, "settings"))?,
@@ -99,14 +103,15 @@ impl TryFrom<Row> for Session {
     }
 }
 
-/// Inserts a session. Returns false, and inserts nothing, if its key was used before.
+/// Inserts a session. Returns false, and inserts nothing, if its key was used before or if another
+/// session of the tenant has its external id.
 pub async fn insert(conn: &mut PgConnection, new: &NewSession<'_>) -> Result<bool, StoreError> {
     let settings = serde_json::to_string(new.settings).map_err(unreadable(TABLE, "settings"))?;
     let inserted = sqlx::query!(
         "INSERT INTO sessions (id, tenant_id, title, metadata, model, settings, workspace,
-                               idempotency_key, idempotency_fingerprint)
-         VALUES ($1, $2, $3, ($4::text)::json, $5, ($6::text)::json, $7, $8, $9)
-         ON CONFLICT (tenant_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING",
+                               idempotency_key, idempotency_fingerprint, external_id)
+         VALUES ($1, $2, $3, ($4::text)::json, $5, ($6::text)::json, $7, $8, $9, $10)
+         ON CONFLICT DO NOTHING",
         new.id.as_uuid(),
         new.tenant_id.as_uuid(),
         new.title,
@@ -116,6 +121,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewSession<'_>) -> Result<boo
         new.workspace,
         new.idempotency_key.map(|(key, _)| key),
         new.idempotency_key.map(|(_, fingerprint)| fingerprint),
+        new.external_id,
     )
     .execute(conn)
     .await?;
@@ -129,6 +135,23 @@ pub async fn find(
     id: SessionId,
 ) -> Result<Option<Session>, StoreError> {
     Ok(select(conn, tenant, &[id.as_uuid()]).await?.pop())
+}
+
+/// Finds the session of a tenant that has this external id.
+pub async fn find_by_external_id(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    external_id: &str,
+) -> Result<Option<Session>, StoreError> {
+    let id = sqlx::query_scalar!(
+        "SELECT id FROM sessions WHERE tenant_id = $1 AND external_id = $2",
+        tenant.as_uuid(),
+        external_id,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(id) = id else { return Ok(None) };
+    Ok(select(conn, tenant, &[id]).await?.pop())
 }
 
 /// Lists the forks of a session, in the order of their IDs, which is the order of creation.
@@ -163,7 +186,7 @@ pub(super) async fn select(
 ) -> Result<Vec<Session>, StoreError> {
     let rows = query_with_usage!(
         Row,
-        r#"SELECT s.id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
+        r#"SELECT s.id, s.external_id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
                   s.workspace, s.forked_from, s.forked_at, s.parent_session_id,
                   s.parent_run_id, s.parent_tool_use_id, s.permission_mode,
                   s.remembered::text AS "remembered!", s.active_run_id, s.queued, s.last_seq,

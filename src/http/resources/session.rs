@@ -30,6 +30,9 @@ pub(in crate::http) struct SessionResource {
     /// The id of the session.
     #[schema(value_type = String, example = "ses_0193a7c2b8f07d3c9e41f2a6b5c8d7e0")]
     id: SessionId,
+    /// The id of the session in the client's own system; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_id: Option<String>,
     /// The title; null without one.
     #[schema(required)]
     title: Option<String>,
@@ -173,6 +176,7 @@ impl SessionResource {
         Self {
             r#type: "session",
             id: session.id,
+            external_id: session.external_id,
             title: session.title,
             status,
             stop_reason: session.stop_reason,

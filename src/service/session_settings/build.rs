@@ -18,6 +18,7 @@ use crate::store::sessions::NewSession;
 
 /// Checked settings of a session that has not been stored.
 pub(in crate::service) struct NewSettings {
+    external_id: Option<String>,
     title: Option<String>,
     metadata: Box<RawValue>,
     pub(in crate::service) settings: Settings,
@@ -32,7 +33,7 @@ impl NewSettings {
         mut request: CreateSession,
     ) -> Result<Self, Error> {
         request.check()?;
-        let title = request.title.take();
+        let (external_id, title) = (request.external_id.take(), request.title.take());
         let metadata = request.metadata.take().filter(|metadata| metadata.get() != "null");
         let metadata = match metadata {
             Some(metadata) => metadata,
@@ -40,7 +41,7 @@ impl NewSettings {
         };
         let workspace = workspace(service, request.workspace.take()).await?;
         let settings = settings(service, request)?;
-        Ok(Self { title, metadata, settings, workspace })
+        Ok(Self { external_id, title, metadata, settings, workspace })
     }
 
     /// The row of the session.
@@ -48,6 +49,7 @@ impl NewSettings {
         NewSession {
             id,
             tenant_id,
+            external_id: self.external_id.as_deref(),
             title: self.title.as_deref(),
             metadata: &self.metadata,
             settings: &self.settings,

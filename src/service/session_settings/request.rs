@@ -31,6 +31,11 @@ pub(crate) struct CreateSession {
     /// agent supplies the settings that the request leaves out.
     #[schema(value_type = Option<String>, pattern = "^[a-z0-9][a-z0-9_-]{0,63}(@[1-9][0-9]*)?$")]
     pub(in crate::service) agent: Option<AgentChoice>,
+    /// The id of the session in the client's own system: 1 to 255 characters without control
+    /// characters, unique in the tenant, kept as long as the session. If a session has it already,
+    /// the request creates nothing and returns that session, whatever its settings are.
+    #[schema(min_length = 1, max_length = 255)]
+    pub(in crate::service) external_id: Option<String>,
     /// A title for display, at most 500 characters.
     #[schema(max_length = 500)]
     pub(super) title: Option<String>,
@@ -132,9 +137,13 @@ pub(crate) struct ModelMetadata {
     pub(crate) user_id: Option<String>,
 }
 
+fn is_bad_name(name: &str) -> bool {
+    !(1..=255).contains(&name.chars().count()) || name.chars().any(char::is_control)
+}
+
 impl CreateSession {
     /// Checks the members that need nothing but the request.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(in crate::service) fn check(&self) -> Result<(), Error> {
         let mut errors = Vec::new();
         let mut refuse = |is_wrong: bool, pointer: &str, message: &str| {
             if is_wrong {
@@ -149,11 +158,9 @@ impl CreateSession {
         };
         let title = self.title.as_deref().and_then(title_problem);
         refuse(title.is_some(), "/title", title.unwrap_or_default());
-        let is_bad_user = self.user.as_ref().is_some_and(|user| {
-            !(1..=255).contains(&user.chars().count()) || user.chars().any(char::is_control)
-        });
         let message = "is not 1 to 255 characters without control characters";
-        refuse(is_bad_user, "/user", message);
+        refuse(self.user.as_deref().is_some_and(is_bad_name), "/user", message);
+        refuse(self.external_id.as_deref().is_some_and(is_bad_name), "/external_id", message);
         refuse(is_unreadable(&self.metadata), "/metadata", NOT_READABLE);
         let metadata_len = self.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
         refuse(metadata_len > MAX_METADATA, "/metadata", "is larger than 16 kB");

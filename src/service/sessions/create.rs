@@ -1,4 +1,4 @@
-//! Creating a session, once for each idempotency key.
+//! Creating a session, once for each idempotency key and each external id.
 
 use sqlx::PgConnection;
 
@@ -16,17 +16,28 @@ use crate::service::session_settings::{CreateSession, NewSettings};
 use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
 use crate::store::session_keys::{find_by_key, remove_expired_key};
-use crate::store::sessions::{NewSession, find, insert};
+use crate::store::sessions::{NewSession, find, find_by_external_id, insert};
 
 /// The session of a create request.
 #[derive(Debug)]
 pub(crate) struct CreatedSession {
     pub(crate) session: Session,
-    /// True if an earlier request with the same key created it.
-    pub(crate) is_repeated: bool,
+    pub(crate) creation: Creation,
 }
 
-/// Creates a session. A repeated request returns the session of the first one, as it is now.
+/// The request that created the session of a create request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Creation {
+    /// This one.
+    New,
+    /// An earlier one with the same idempotency key.
+    Repeated,
+    /// Another one, which gave the session the same external id.
+    Found,
+}
+
+/// Creates a session. A repeated request returns the session of the first one, and a request with the
+/// external id of a session returns that session, as it is now.
 pub(crate) async fn create_session(
     service: &Service,
     creator: &Creator,
@@ -34,57 +45,87 @@ pub(crate) async fn create_session(
     key: Option<IdempotencyKey>,
 ) -> Result<CreatedSession, Error> {
     creator.check(&request)?;
+    // The database cannot compare every external id.
+    request.check()?;
     let tenant = creator.tenant;
-    let creation = Creation { service, tenant, key };
-    if let Some(session) = in_time(creation.find_earlier()).await? {
-        return Ok(CreatedSession { session, is_repeated: true });
+    let external_id = request.external_id.clone();
+    let creation = SessionCreation { service, tenant, key, external_id };
+    if let Some(earlier) = in_time(creation.find_earlier()).await? {
+        return Ok(earlier);
     }
     let mut new = resolve_session(service, tenant, request).await?;
     creator.pin(&mut new.settings);
     in_time(creation.store(&new)).await
 }
 
-struct Creation<'a> {
+struct SessionCreation<'a> {
     service: &'a Service,
     tenant: TenantId,
     key: Option<IdempotencyKey>,
+    external_id: Option<String>,
 }
 
-impl Creation<'_> {
-    /// Finds the session that an earlier request with the same key created.
-    async fn find_earlier(&self) -> Result<Option<Session>, Error> {
-        let Some(IdempotencyKey { key, fingerprint }) = &self.key else { return Ok(None) };
+impl SessionCreation<'_> {
+    /// Finds the session that an earlier request with the same key or external id created.
+    async fn find_earlier(&self) -> Result<Option<CreatedSession>, Error> {
+        if self.key.is_none() && self.external_id.is_none() {
+            return Ok(None);
+        }
         let earlier = self.service.pool.with(self.tenant, async |conn| {
-            Ok::<_, Error>(match find_by_key(conn, self.tenant, key).await? {
-                Some((_, before)) if before != *fingerprint => Err(Error::KeyReused),
-                Some((id, _)) => Ok(find(conn, self.tenant, id).await?),
-                None => Ok(None),
+            Ok::<_, Error>(match self.find_repeated(conn).await? {
+                Err(refusal) => Err(refusal),
+                Ok(Some(session)) => {
+                    Ok(Some(CreatedSession { session, creation: Creation::Repeated }))
+                }
+                Ok(None) => Ok(self.find_external(conn).await?),
             })
         });
         earlier.await?
     }
 
-    /// Stores the session, or finds the one of a concurrent request with the same key.
+    async fn find_repeated(
+        &self,
+        conn: &mut PgConnection,
+    ) -> Result<Result<Option<Session>, Error>, Error> {
+        let Some(IdempotencyKey { key, fingerprint }) = &self.key else { return Ok(Ok(None)) };
+        Ok(match find_by_key(conn, self.tenant, key).await? {
+            Some((_, before)) if before != *fingerprint => Err(Error::KeyReused),
+            Some((id, _)) => Ok(find(conn, self.tenant, id).await?),
+            None => Ok(None),
+        })
+    }
+
+    async fn find_external(
+        &self,
+        conn: &mut PgConnection,
+    ) -> Result<Option<CreatedSession>, Error> {
+        let Some(external_id) = &self.external_id else { return Ok(None) };
+        let session = find_by_external_id(conn, self.tenant, external_id).await?;
+        Ok(session.map(|session| CreatedSession { session, creation: Creation::Found }))
+    }
+
+    /// Stores the session, or finds the one of a concurrent request with the same key or external id.
     async fn store(&self, new: &NewSettings) -> Result<CreatedSession, Error> {
         loop {
             match self.try_store(new).await {
-                Ok(Some(session)) => return Ok(CreatedSession { session, is_repeated: false }),
-                // A concurrent request with the same key may have used the rest of the quota.
+                Ok(Some(session)) => {
+                    return Ok(CreatedSession { session, creation: Creation::New });
+                }
+                // A concurrent request for the same session may have used the rest of the quota.
                 Err(refusal @ Error::QuotaExceeded(_)) => {
-                    let earlier = self.find_earlier().await?.ok_or(refusal)?;
-                    return Ok(CreatedSession { session: earlier, is_repeated: true });
+                    return self.find_earlier().await?.ok_or(refusal);
                 }
                 Ok(None) => {}
                 Err(error) => return Err(error),
             }
-            // None if that session was deleted in between: the key is free again.
-            if let Some(session) = self.find_earlier().await? {
-                return Ok(CreatedSession { session, is_repeated: true });
+            // None if that session was deleted in between: its key and its external id are free again.
+            if let Some(earlier) = self.find_earlier().await? {
+                return Ok(earlier);
             }
         }
     }
 
-    /// Stores the session unless another one has its key.
+    /// Stores the session unless another one has its key or external id.
     async fn try_store(&self, new: &NewSettings) -> Result<Option<Session>, Error> {
         let id = SessionId::new();
         let mut row = new.row(id, self.tenant);

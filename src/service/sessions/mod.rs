@@ -10,7 +10,7 @@ mod tickets;
 mod update;
 mod workspace_removal;
 
-pub(crate) use create::{CreatedSession, create_session};
+pub(crate) use create::{CreatedSession, Creation, create_session};
 pub(crate) use delete::{DeleteSession, delete_session};
 pub(crate) use list::{SessionTodos, find_session, find_todos, list_forks, list_sessions};
 pub(crate) use tickets::{CreateTicket, CreatedTicket, create_ticket};

@@ -71,6 +71,7 @@ async fn insert_session(pool: &PgPool) -> SessionId {
     let new = NewSession {
         id: session,
         tenant_id: TenantId::DEFAULT,
+        external_id: None,
         title: None,
         metadata: RawValue::NULL,
         settings: &settings,

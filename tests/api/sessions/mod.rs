@@ -8,6 +8,7 @@ mod creation;
 mod deletion;
 mod deletion_fairness;
 mod export;
+mod external_ids;
 mod forks;
 mod import;
 mod pagination;

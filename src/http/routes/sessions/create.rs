@@ -20,7 +20,8 @@ use crate::service::sessions;
 /// configuration do not affect the session.
 ///
 /// With an `Idempotency-Key` the request is safe to repeat: the same key and body return the same
-/// session, as it is at that time.
+/// session, as it is at that time. With an `external_id` the request finds or creates the session
+/// that has this id.
 #[utoipa::path(
     post, path = "/sessions", operation_id = "create_session", tag = "sessions",
     params(
@@ -31,6 +32,9 @@ use crate::service::sessions;
     ),
     request_body = Option<CreateSession>,
     responses(
+        (status = 200, description = "The session that already has this `external_id`.", body = SessionResource,
+         headers(("location" = String, description = "The path of the session."),
+                 ("etag" = String, description = "The version of the session."))),
         (status = 201, description = "The session.", body = SessionResource,
          headers(("location" = String, description = "The path of the session."),
                  ("etag" = String, description = "The version of the session."),

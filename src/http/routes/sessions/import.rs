@@ -11,7 +11,7 @@ use crate::http::error::{ApiError, Problem};
 use crate::http::extract::large_body::LargeLines;
 use crate::http::resources::SessionResource;
 use crate::http::state::Api;
-use crate::service::sessions::CreatedSession;
+use crate::service::sessions::{CreatedSession, Creation};
 use crate::service::sessions::import::{self, ImportRequest};
 
 /// Imports a session from an export in JSON Lines.
@@ -51,5 +51,5 @@ pub(in crate::http) async fn import_session(
     let request = ImportRequest { creator: caller.creator(), body, size: body_permits.bytes() };
     let session = import::import_session(&api.service, request).await?;
     drop(body_permits);
-    Ok(created_response(&api, CreatedSession { session, is_repeated: false }))
+    Ok(created_response(&api, CreatedSession { session, creation: Creation::New }))
 }

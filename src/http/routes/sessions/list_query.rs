@@ -16,6 +16,8 @@ use crate::service::paging::PageRequest;
 const MAX_MEMBERS: usize = 5;
 /// Maximum length of the search text, in characters.
 const MAX_WORDS: usize = 200;
+/// Maximum length of an external id, in characters.
+const MAX_EXTERNAL_ID: usize = 255;
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -49,6 +51,9 @@ pub(in crate::http) struct ListSessions {
     #[serde(default, deserialize_with = "crate::domain::rfc3339::parse_optional")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Timestamp>,
+    /// Selects the session with this external id.
+    #[param(max_length = 255)]
+    external_id: Option<String>,
     /// Selects the sessions of this session's sub-agents. Without it, sessions of sub-agents are left
     /// out.
     #[param(value_type = Option<String>, pattern = "^ses_[0-9a-f]{32}$")]
@@ -99,6 +104,7 @@ impl SessionQuery {
             words: list.q.map(words).transpose()?,
             created_after: list.created_after.map(storable),
             created_before: list.created_before.map(storable),
+            external_id: list.external_id.map(external_id).transpose()?,
             parent: list.parent,
         };
         Ok(Self { page, filter })
@@ -136,6 +142,14 @@ fn words(q: String) -> Result<String, ApiError> {
         return Err(ApiError::query("q", cause));
     }
     Ok(q)
+}
+
+fn external_id(id: String) -> Result<String, ApiError> {
+    if id.chars().count() > MAX_EXTERNAL_ID || id.contains('\0') {
+        let cause = "is longer than 255 characters or has a NUL character";
+        return Err(ApiError::query("external_id", cause));
+    }
+    Ok(id)
 }
 
 /// Raises a time to the epoch: no session is older, and Postgres does not store every earlier time.

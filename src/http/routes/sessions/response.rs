@@ -11,7 +11,7 @@ use crate::http::extract::idempotency::mark_repeated;
 use crate::http::resources::SessionResource;
 use crate::http::server::forwarded::link;
 use crate::http::state::Api;
-use crate::service::sessions::CreatedSession;
+use crate::service::sessions::{CreatedSession, Creation};
 
 /// A session with its `ETag`.
 pub(super) fn session_response(api: &Api, session: Session) -> Response {
@@ -19,12 +19,16 @@ pub(super) fn session_response(api: &Api, session: Session) -> Response {
     (etag, Json(SessionResource::new(session, &api.service.permissions))).into_response()
 }
 
-/// A new session with its `ETag` and location.
+/// The session of a create request with its `ETag` and location.
 pub(super) fn created_response(api: &Api, created: CreatedSession) -> Response {
-    let CreatedSession { session, is_repeated } = created;
+    let CreatedSession { session, creation } = created;
     let location = link(format_args!("/sessions/{}", session.id));
     let session = session_response(api, session);
-    let mut response = (StatusCode::CREATED, [(LOCATION, location)], session).into_response();
-    mark_repeated(&mut response, is_repeated);
+    let status = match creation {
+        Creation::New | Creation::Repeated => StatusCode::CREATED,
+        Creation::Found => StatusCode::OK,
+    };
+    let mut response = (status, [(LOCATION, location)], session).into_response();
+    mark_repeated(&mut response, creation == Creation::Repeated);
     response
 }

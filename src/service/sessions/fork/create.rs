@@ -2,7 +2,7 @@
 
 use sqlx::{Connection as _, PgConnection};
 
-use super::super::create::CreatedSession;
+use super::super::create::{CreatedSession, Creation};
 use super::closing::{closing_content, result_event};
 use super::files::{CopyFiles, ForkFiles};
 use super::request::CreateFork;
@@ -81,13 +81,13 @@ impl ForkCreation<'_> {
         let SourceState { workspace_owner, now, earlier, database } =
             in_time(self.read_source()).await?;
         if let Some(session) = earlier {
-            return Ok(CreatedSession { session, is_repeated: true });
+            return Ok(CreatedSession { session, creation: Creation::Repeated });
         }
         if let Err(refusal) = self.check_early().await {
             // A concurrent request with the same key may have used the rest of the quota.
             let earlier = in_time(self.read_source()).await?.earlier;
             let session = earlier.ok_or(refusal)?;
-            return Ok(CreatedSession { session, is_repeated: true });
+            return Ok(CreatedSession { session, creation: Creation::Repeated });
         }
         let id = SessionId::new();
         // The files are copied before the fork is stored, so that no fork is seen without them.
@@ -101,12 +101,12 @@ impl ForkCreation<'_> {
         let fork = PreparedFork { id, files, has_files, copied: now };
         in_time(async {
             if let Some(session) = self.store(fork).await? {
-                return Ok(CreatedSession { session, is_repeated: false });
+                return Ok(CreatedSession { session, creation: Creation::New });
             }
             let earlier = self.read_source().await?.earlier;
             let missing =
                 || Error::Internal("the fork of an idempotency key is missing".to_owned());
-            Ok(CreatedSession { session: earlier.ok_or_else(missing)?, is_repeated: true })
+            Ok(CreatedSession { session: earlier.ok_or_else(missing)?, creation: Creation::Repeated })
         })
         .await
     }

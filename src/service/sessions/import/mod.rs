@@ -47,6 +47,9 @@ pub(crate) async fn import_session(
         Ok::<_, Error>((settings, ImportedHistory::build(messages)?))
     });
     let (settings, imported) = parsed.await??;
+    if settings.external_id.is_some() {
+        return Err(Error::field("/lines/1/settings/external_id", "cannot be imported"));
+    }
     let new = resolve_session(service, tenant, settings).await;
     let mut new = new.map_err(|error| error.under("/lines/1/settings"))?;
     creator.pin(&mut new.settings);
