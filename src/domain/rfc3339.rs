@@ -10,7 +10,6 @@ pub fn text(time: Timestamp) -> String {
 }
 
 /// Serializes a time.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde takes")]
 pub fn time<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{time:.6}"))
 }

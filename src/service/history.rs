@@ -62,10 +62,8 @@ async fn read_history(
         Some(ends) => list_message_events(conn, session_id, ends).await?,
         None => HashMap::new(),
     };
-    let unplaced = match page.reaches_end(request) {
-        true => Some(list_unplaced(conn, session_id).await?),
-        false => None,
-    };
+    let unplaced =
+        if page.reaches_end(request) { Some(list_unplaced(conn, session_id).await?) } else { None };
     Ok(Some(HistoryPage { page, events, last_seq, unplaced }))
 }
 

@@ -158,11 +158,12 @@ impl SessionResource {
             session.settings.system = short;
             truncated.push("system");
         }
-        let prompts = session.settings.sub_agents.iter_mut().filter_map(|it| it.system.as_mut());
-        // Each of them is shortened.
-        let shortened = prompts.filter_map(|text| shorten(text, &mut { MAX_LISTED }).then_some(()));
-        if shortened.count() > 0 {
-            truncated.push("sub_agents");
+        for agent in &mut session.settings.sub_agents {
+            let Some(prompt) = &mut agent.system else { continue };
+            let mut left = MAX_LISTED;
+            if shorten(prompt, &mut left) && !truncated.contains(&"sub_agents") {
+                truncated.push("sub_agents");
+            }
         }
         Self { truncated, ..Self::new(session, operator) }
     }

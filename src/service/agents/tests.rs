@@ -193,15 +193,15 @@ fn an_invalid_file_is_reported_with_its_member() {
     for (files, expected) in [
         (
             &[("a.json", r#"{"colour": 1}"#)][..],
-            "a.json is not valid: /colour unknown field `colour`",
+            "a.json is not valid: /colour is not a known member; allowed: ",
         ),
         (&[("a.json", r#"{"limits": {"rounds": "2"}}"#)], "a.json is not valid: /limits/rounds "),
         (&[("a.json", r#"{"version": 0}"#)], "a.json is not valid: /version is not a whole number"),
         (&[("a.json", r#"{"version": "2"}"#)], "a.json is not valid: /version is not"),
         (&[("a.json", "{")], "a.json is not valid: it is not JSON: EOF"),
-        (&[("a.json", "[]")], "a.json is not valid: invalid type: sequence, expected an object"),
+        (&[("a.json", "[]")], "a.json is not valid: is an array; an object is required"),
         (&[("a.json", &large)], "a.json is not valid: it is larger than 262144 bytes"),
-        (&[("a.json", r#"{"title": "x"}"#)], "a.json is not valid: /title unknown field"),
+        (&[("a.json", r#"{"title": "x"}"#)], "a.json is not valid: /title is not a known member"),
         (&[("A.json", "{}")], "A.json does not name an agent: \"A\" is not 1 to 64 of"),
         (&[("a.yaml", "")], "a.yaml is neither the .json of an agent nor the .md of an agent"),
         (&[("a.md", "Hello.")], "a.md is neither the .json of an agent nor the .md of an agent"),

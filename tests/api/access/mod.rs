@@ -66,7 +66,7 @@ async fn a_session_belongs_to_the_tenant_of_the_key_that_created_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_invalid_keys_get_the_same_response() {
+async fn all_invalid_keys_get_the_same_response_and_a_missing_one_another() {
     let app = start().await;
     let unknown = ApiKey::generate().unwrap().reveal();
     let expired = app.database.key(TenantId::DEFAULT, Scope::Write).await;
@@ -77,17 +77,10 @@ async fn all_invalid_keys_get_the_same_response() {
     // Another secret under a known id.
     let wrong = format!("{}_{}", good.rsplit_once('_').unwrap().0, "0".repeat(64));
     let mut responses = Vec::new();
-    for key in [
-        None,
-        Some("nonsense"),
-        Some(&*unknown),
-        Some(&*expired.reveal()),
-        Some(&*revoked.reveal()),
-        Some(&*wrong),
-    ] {
-        let response = app.get_as(key, "/v1/sessions").send().await.unwrap();
+    for key in ["nonsense", &*unknown, &*expired.reveal(), &*revoked.reveal(), &*wrong] {
+        let response = app.get_as(Some(key), "/v1/sessions").send().await.unwrap();
         let mut headers = response.headers().clone();
-        assert_eq!(headers["www-authenticate"], "Bearer");
+        assert_eq!(headers["www-authenticate"], "Bearer error=\"invalid_token\"");
         headers.remove("x-request-id");
         headers.remove("date");
         headers.remove("content-length");
@@ -97,6 +90,13 @@ async fn all_invalid_keys_get_the_same_response() {
     }
     responses.dedup();
     assert_eq!(responses.len(), 1, "{responses:#?}");
+    let detail = responses[0].1["detail"].as_str().unwrap();
+    assert!(detail.contains("unknown, expired or revoked"), "{detail}");
+
+    let missing = app.get_as(None, "/v1/sessions").send().await.unwrap();
+    assert_eq!(missing.headers()["www-authenticate"], "Bearer");
+    let missing = problem(missing, 401, "unauthenticated").await;
+    assert!(missing["detail"].as_str().unwrap().starts_with("an API key is required"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

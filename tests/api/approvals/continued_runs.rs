@@ -16,7 +16,7 @@ fn door() -> Value {
 
 /// A service whose model calls the client tool with each of these ids, then answers.
 async fn app(ids: &[&str]) -> TestApp {
-    let call = |id: &&str| (id.to_string(), json!({ "door": 1 }));
+    let call = |id: &&str| ((*id).to_owned(), json!({ "door": 1 }));
     let calls: Vec<(String, Value)> = ids.iter().map(call).collect();
     let calls: Vec<(&str, &str, Value)> =
         calls.iter().map(|(id, input)| (id.as_str(), "open_door", input.clone())).collect();

@@ -49,7 +49,7 @@ async fn a_message_is_accepted_with_the_location_of_its_run() {
     assert_eq!(head, expected);
     let expected = json!({
         "type": "run", "id": id, "session_id": session.id, "message_id": run["message_id"],
-        "status": "running", "stream_url": format!("{path}/stream"), "model_requests": 0,
+        "status": "running", "seq": run["seq"], "stream_url": format!("{path}/stream"), "model_requests": 0,
         "created_at": run["created_at"], "started_at": run["created_at"],
         "usage": { "input_tokens": 0, "cache_creation_input_tokens": 0,
                    "cache_read_input_tokens": 0, "output_tokens": 0 },

@@ -136,7 +136,12 @@ async fn a_position_outside_of_a_list_gets_an_empty_page() {
                 "{path}"
             );
             let empty = json!({ "data": [], "has_more": false });
-            assert_eq!(response.json::<Value>().await.unwrap(), empty, "{path} {query}");
+            let mut page: Value = response.json().await.unwrap();
+            // Pages of messages have them.
+            for member in ["last_seq", "unplaced_events"] {
+                page.as_object_mut().unwrap().remove(member);
+            }
+            assert_eq!(page, empty, "{path} {query}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{EventStream, Session, Setup, TestApp, calls_as, replies, says};
+use crate::support::{EventStream, Session, Setup, TestApp, calls_as, says};
 
 /// The types of events whose content is part of the history.
 const PLACED: [&str; 6] = [
@@ -118,7 +118,7 @@ async fn messages_and_events_name_each_other() {
     let request = session.submit_results(&results).header("prefer", "wait=60");
     assert_eq!(request.send().await.unwrap().status(), 200);
     let events = session.events().await;
-    let history = session.history().await;
+    let history = session.history_with_events().await;
     assert_eq!(history.len(), 4);
     for item in &history {
         let reported = item["events"].as_array().unwrap();

@@ -47,8 +47,17 @@ impl Session<'_> {
         EventStream::new(request.header("accept", "text/event-stream").send().await.unwrap())
     }
 
-    /// All items of the history.
+    /// All items of the history, without the events that report them.
     pub(crate) async fn history(&self) -> Vec<Value> {
+        let mut items = self.history_with_events().await;
+        for item in &mut items {
+            item.as_object_mut().unwrap().remove("events");
+        }
+        items
+    }
+
+    /// All items of the history.
+    pub(crate) async fn history_with_events(&self) -> Vec<Value> {
         self.list("/messages").await
     }
 

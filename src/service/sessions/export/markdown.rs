@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::domain::message::{BadContent, Block, Role, View};
 use crate::domain::plain_view::plain;
+use crate::domain::rfc3339;
 use crate::domain::session::Session;
 use crate::domain::stop_reason::ModelStop;
 use crate::store::messages::StoredMessage;
@@ -20,7 +21,7 @@ pub(super) fn opening(session: &Session) -> String {
         "# {}\n\nSession {}, created {}, with the model {}.\n",
         escaped(title.unwrap_or("A conversation")),
         escaped(&session.id.to_string()),
-        session.created_at,
+        rfc3339::text(session.created_at),
         escaped(&session.settings.model),
     )
 }
@@ -43,7 +44,8 @@ pub(super) fn message(stored: &StoredMessage) -> Result<String, BadContent> {
         Role::User if blocks.iter().all(is_result) => "Tools",
         Role::User => "User",
     };
-    let mut text = format!("\n## {}. {speaker}\n\n{}\n", stored.seq, stored.created_at);
+    let mut text =
+        format!("\n## {}. {speaker}\n\n{}\n", stored.seq, rfc3339::text(stored.created_at));
     for block in &blocks {
         write_block(&mut text, block)?;
     }
@@ -165,7 +167,7 @@ mod tests {
         ] {
             let shown = shown(Role::User, &json!([{ "type": "text", "text": text }]));
             let expected = format!(
-                "\n## 3. User\n\n1970-01-01T00:00:00Z\n\n{fence}markdown\n{text}\n{fence}\n"
+                "\n## 3. User\n\n1970-01-01T00:00:00.000000Z\n\n{fence}markdown\n{text}\n{fence}\n"
             );
             assert_eq!(shown, expected);
         }
@@ -184,7 +186,7 @@ mod tests {
         );
         assert_eq!(
             asked,
-            "\n## 3. Assistant\n\n1970-01-01T00:00:00Z\n\nHidden thinking.\n\n\
+            "\n## 3. Assistant\n\n1970-01-01T00:00:00.000000Z\n\nHidden thinking.\n\n\
              Thinking:\n\n```markdown\nHm.\n```\n\n\
              Call of get\\_time \\#\\# 4. User (toolu\\_1):\n\n````json\n{\"a\":\"```\"}\n````\n"
         );
@@ -201,7 +203,7 @@ mod tests {
         );
         assert_eq!(
             answered,
-            "\n## 3. Tools\n\n1970-01-01T00:00:00Z\n\nResult of a:\n\n```\nOne\n```\n\n\
+            "\n## 3. Tools\n\n1970-01-01T00:00:00.000000Z\n\nResult of a:\n\n```\nOne\n```\n\n\
              Failure of b:\n\n```\nNo.\n```\n\n\
              Result of c:\n\n```\nSee\n[image https://a]\n```\n"
         );

@@ -102,7 +102,7 @@ fn forged(identity: &Identity, rsa: &Signer) -> Vec<(&'static str, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invalid_token_is_refused_like_a_missing_one() {
+async fn all_invalid_tokens_are_refused_alike() {
     let identity = Identity::start().await;
     let (rsa, other) = (Signer::rsa("rsa"), Signer::ed25519("other"));
     let mut only_rs256 = rsa.jwk();
@@ -120,9 +120,14 @@ async fn an_invalid_token_is_refused_like_a_missing_one() {
         (without_token.0, &*without_token.1["www-authenticate"]),
         (StatusCode::UNAUTHORIZED, "Bearer")
     );
+    let unreadable = comparable_response(get(&app, "x.y.z")).await;
+    assert_eq!(
+        (unreadable.0, &*unreadable.1["www-authenticate"]),
+        (StatusCode::UNAUTHORIZED, "Bearer error=\"invalid_token\"")
+    );
     let claims = wrong_claims().into_iter().map(|(case, change)| (case, identity.token(change)));
     for (case, token) in claims.chain(forged(&identity, &rsa)) {
-        assert_eq!(comparable_response(get(&app, &token)).await, without_token, "{case}");
+        assert_eq!(comparable_response(get(&app, &token)).await, unreadable, "{case}");
     }
     // One request at the start, and one for the unknown keys.
     assert_eq!(identity.asked(), 2);

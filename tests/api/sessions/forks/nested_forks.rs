@@ -77,12 +77,15 @@ async fn pages_of_the_history_of_a_fork_have_cursors_in_both_directions() {
     let branch =
         fork(&session_with_messages(&app, &["one", "two"]).await, &json!({ "after": 3 })).await;
     branch.ask("three").await;
-    let all = branch.history().await;
+    let all = branch.history_with_events().await;
+    let last_seq = branch.read().await["last_seq"].clone();
     let seqs: Vec<&Value> = all.iter().map(|item| &item["seq"]).collect();
     assert_eq!(json!(seqs), json!([1, 2, 3, 4, 5]));
     let page = async |query: &str| -> Value {
         let path = branch.path(&format!("/messages?{query}"));
-        app.get(&path).send().await.unwrap().json().await.unwrap()
+        let mut page: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
+        assert_eq!(page.as_object_mut().unwrap().remove("last_seq"), Some(last_seq.clone()));
+        page
     };
     let result = page("limit=2&after=2").await;
     assert_eq!(
