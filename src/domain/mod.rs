@@ -55,6 +55,7 @@ pub mod source;
 pub mod state_change;
 pub mod stop_reason;
 pub mod storable;
+pub mod streamed;
 pub mod string_enum;
 pub mod sub_agent;
 pub mod sub_agent_settings;

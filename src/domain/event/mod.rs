@@ -5,7 +5,6 @@ mod kind;
 mod new_event;
 mod preview;
 mod stream_end;
-mod streamed;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -31,7 +30,6 @@ pub use kind::{STATUS_IDLE, THREAD_EVENT};
 pub use new_event::NewEvent;
 pub use preview::{Preview, PreviewDelta, PreviewKind, PreviewText, PreviewedEvent};
 pub use stream_end::StreamEnd;
-pub use streamed::{Event, Streamed};
 
 /// The body of an event. The `type` on the wire is also the SSE event name.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]

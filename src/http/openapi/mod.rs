@@ -10,7 +10,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::domain::event::Event;
+use crate::domain::streamed::Event;
 use crate::http::auth::{declare_open, secure};
 use crate::http::openapi::document::complete;
 use crate::http::routes::{

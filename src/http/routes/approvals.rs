@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::domain::event::Streamed;
 use crate::domain::pending_call::PendingCall;
 use crate::domain::permission::Decision;
 use crate::domain::run_status::RunStatus;
+use crate::domain::streamed::Streamed;
 use crate::domain::string_enum::{optional_string_enum, string_enum};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};

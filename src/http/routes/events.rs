@@ -8,7 +8,8 @@ use http::{HeaderMap, Uri};
 use serde::Deserialize;
 
 use super::paging::{Order, links, page_request};
-use crate::domain::event::{Event, Frame, Streamed};
+use crate::domain::event::Frame;
+use crate::domain::streamed::{Event, Streamed};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::conditions::tagged;

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::paging::{Order, links, page_request};
-use crate::domain::event::{Event, Frame};
+use crate::domain::event::Frame;
 use crate::domain::plain_view::plain;
+use crate::domain::streamed::Event;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::conditions::tagged_json;

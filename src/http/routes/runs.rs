@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use super::events::{StreamEvents, StreamHeaders};
 use super::paging::{Order, page_request, respond as respond_page};
-use crate::domain::event::Streamed;
 use crate::domain::run_status::RunStatus;
+use crate::domain::streamed::Streamed;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::headers::resume_after;

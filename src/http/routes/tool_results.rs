@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::approvals::answer_status;
-use crate::domain::event::Streamed;
+use crate::domain::streamed::Streamed;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::large_body::LargeJsonBody;

@@ -261,7 +261,14 @@ async fn a_repeated_decision_changes_nothing_and_a_different_one_is_refused() {
         (again.status().as_u16(), &again.headers()["idempotency-replayed"]),
         (200, &"true".parse().unwrap())
     );
-    assert_eq!(again.json::<Value>().await.unwrap(), session.run(&run).await);
+    let (mut again, mut read) = (again.json::<Value>().await.unwrap(), session.run(&run).await);
+    // The stream of the reply continues after the decision.
+    let continued = again["stream_url"].take();
+    let whole = read["stream_url"].take();
+    assert!(
+        continued.as_str().unwrap().starts_with(&format!("{}?after=", whole.as_str().unwrap()))
+    );
+    assert_eq!(again, read);
     for different in [
         json!({ "decision": "deny" }),
         json!({ "decision": "allow" }),

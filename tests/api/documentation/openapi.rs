@@ -193,12 +193,16 @@ fn streams_are_described_by_the_schema_of_one_event() {
             streams.push(route);
         }
     }
+    streams.sort();
     assert_eq!(
         streams,
         [
             "GET /v1/sessions/{session_id}/events/stream",
-            "POST /v1/sessions/{session_id}/messages",
             "GET /v1/sessions/{session_id}/runs/{run_id}/stream",
+            "POST /v1/sessions/{session_id}/approvals/{tool_use_id}",
+            "POST /v1/sessions/{session_id}/events",
+            "POST /v1/sessions/{session_id}/messages",
+            "POST /v1/sessions/{session_id}/tool_results",
         ]
     );
 }

@@ -60,7 +60,8 @@ async fn an_export_has_the_settings_and_all_messages_and_an_end_line() {
     let page = app.get(&session.path("/messages")).send().await.unwrap().text().await.unwrap();
     assert_eq!(text.lines().count(), 6);
     for line in text.lines().skip(1).take(4) {
-        assert!(page.contains(line), "{line}");
+        let message = line.find("\"message\":").and_then(|at| line.get(at..)).unwrap();
+        assert!(page.contains(message), "{line}");
     }
 }
 

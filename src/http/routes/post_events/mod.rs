@@ -11,8 +11,8 @@ use axum::response::Response;
 use http::HeaderMap;
 use serde::Serialize;
 
-use crate::domain::event::Streamed;
 use crate::domain::ids::{RunId, SessionId, TenantId};
+use crate::domain::streamed::Streamed;
 use crate::domain::trace::Trace;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem, refused_after};

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 
-use crate::domain::event::Streamed;
+use crate::domain::streamed::Streamed;
 use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
 use crate::http::auth::Caller;

@@ -149,7 +149,8 @@ async fn a_service_without_an_issuer_accepts_no_token() {
     let identity = Identity::start().await;
     let app = start(crate::support::keys_needed()).await;
     let token = identity.token(json!({}));
-    let without_token = comparable_response(client_with(None).get(app.url("/v1/sessions"))).await;
-    assert_eq!(comparable_response(get(&app, &token)).await, without_token);
+    let unreadable = comparable_response(get(&app, "x.y.z")).await;
+    assert_eq!(unreadable.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(comparable_response(get(&app, &token)).await, unreadable);
     assert_eq!(identity.asked(), 0);
 }

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{EventBody, Preview, StreamEnd};
-use crate::domain::ids::{RunId, SessionId};
+use super::event::{EventBody, Preview, StreamEnd};
+use super::ids::{RunId, SessionId};
 
 /// An event on the wire. The type determines the other members.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
