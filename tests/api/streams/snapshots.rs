@@ -184,4 +184,7 @@ async fn a_snapshot_of_a_fork_continues_in_its_stream() {
         let events = item["events"].as_array().unwrap();
         assert!(events.iter().all(|event| event.get("seq").is_none()), "{item}");
     }
+    let result = |id| json!({ "tool_use_id": id, "content": "open" });
+    let request = source.submit_results(&json!([result("toolu_1"), result("toolu_2")]));
+    assert_eq!(request.header("prefer", "wait=60").send().await.unwrap().status(), 200);
 }
