@@ -23,11 +23,13 @@ async fn list(app: &TestApp, query: &str) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_with_a_known_external_id_returns_its_session_unchanged() {
     let app = TestApp::start(replies(&[says("Hello.")])).await;
-    let (status, session) = find_or_create(&app.client, &app, &json!({ "external_id": "chat-1" })).await;
+    let (status, session) =
+        find_or_create(&app.client, &app, &json!({ "external_id": "chat-1" })).await;
     assert_eq!((status, &session["external_id"]), (StatusCode::CREATED, &json!("chat-1")));
     let again = json!({ "external_id": "chat-1", "title": "Another title" });
     assert_eq!(find_or_create(&app.client, &app, &again).await, (StatusCode::OK, session.clone()));
-    let (status, other) = find_or_create(&app.client, &app, &json!({ "external_id": "chat-2" })).await;
+    let (status, other) =
+        find_or_create(&app.client, &app, &json!({ "external_id": "chat-2" })).await;
     assert_eq!(status, StatusCode::CREATED);
 
     assert_eq!(list(&app, "external_id=chat-2").await, [other]);
@@ -41,7 +43,8 @@ async fn an_external_id_is_free_again_when_its_session_is_deleted() {
     let body = json!({ "external_id": "chat-1" });
     let (_, first) = find_or_create(&app.client, &app, &body).await;
     let path = format!("/v1/sessions/{}", first["id"].as_str().unwrap());
-    let fork = app.post(&format!("{path}/forks")).json(&json!({ "after": 0 })).send().await.unwrap();
+    let fork =
+        app.post(&format!("{path}/forks")).json(&json!({ "after": 0 })).send().await.unwrap();
     let fork: Value = fork.json().await.unwrap();
     assert_eq!(fork.get("external_id"), None, "a fork is another conversation: {fork}");
     let deleted = app.client.delete(app.url(&format!("{path}?forks=delete"))).send().await.unwrap();
@@ -56,7 +59,8 @@ async fn concurrent_requests_to_two_services_create_one_session_for_an_external_
     let app = TestApp::start(json!({})).await;
     let other = app.second_service(Setup::default()).await;
     let posts = (0..40).map(|number| {
-        let post = if number % 2 == 0 { app.post("/v1/sessions") } else { other.post("/v1/sessions") };
+        let post =
+            if number % 2 == 0 { app.post("/v1/sessions") } else { other.post("/v1/sessions") };
         let post = post.json(&json!({ "external_id": "chat-1" }));
         // Some of the requests have an idempotency key as well.
         let post = if number % 4 < 2 { post } else { post.header("idempotency-key", "k") };
@@ -95,7 +99,8 @@ async fn the_same_external_id_of_two_tenants_names_two_sessions() {
 async fn an_invalid_external_id_is_refused() {
     let app = TestApp::start(json!({})).await;
     for id in [String::new(), "x".repeat(256), "a\nb".to_owned(), "a\0b".to_owned()] {
-        let refused = app.post("/v1/sessions").json(&json!({ "external_id": id })).send().await.unwrap();
+        let refused =
+            app.post("/v1/sessions").json(&json!({ "external_id": id })).send().await.unwrap();
         let refused = problem(refused, 422, "validation_failed").await;
         assert_eq!(refused["errors"][0]["pointer"], "/external_id", "{id:?}");
     }

@@ -11,8 +11,8 @@ use crate::http::error::{ApiError, Problem};
 use crate::http::extract::large_body::LargeLines;
 use crate::http::resources::SessionResource;
 use crate::http::state::Api;
-use crate::service::sessions::{CreatedSession, Creation};
 use crate::service::sessions::import::{self, ImportRequest};
+use crate::service::sessions::{CreatedSession, Creation};
 
 /// Imports a session from an export in JSON Lines.
 ///

@@ -106,7 +106,10 @@ impl ForkCreation<'_> {
             let earlier = self.read_source().await?.earlier;
             let missing =
                 || Error::Internal("the fork of an idempotency key is missing".to_owned());
-            Ok(CreatedSession { session: earlier.ok_or_else(missing)?, creation: Creation::Repeated })
+            Ok(CreatedSession {
+                session: earlier.ok_or_else(missing)?,
+                creation: Creation::Repeated,
+            })
         })
         .await
     }
