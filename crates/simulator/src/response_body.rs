@@ -38,7 +38,8 @@ pub(crate) fn body(mut wire: Wire, reply: &Reply, stop: CancellationToken) -> Bo
     let player = Player {
         ping,
         writes: writes(wire, reply).into_iter(),
-        begun: false,
+        sent: 0,
+        unpaced: reply.pace_after.map_or(1, NonZeroUsize::get),
         pace: Duration::from_millis(reply.pace_ms),
         ending,
         stop,
@@ -49,7 +50,10 @@ pub(crate) fn body(mut wire: Wire, reply: &Reply, stop: CancellationToken) -> Bo
 /// A body in progress.
 struct Player {
     writes: vec::IntoIter<Write>,
-    begun: bool,
+    /// The number of events that have begun.
+    sent: usize,
+    /// The number of events before the first pause.
+    unpaced: usize,
     pace: Duration,
     /// The time between pings while the body hangs.
     ping: Option<Duration>,
@@ -60,10 +64,12 @@ struct Player {
 impl Player {
     async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
         if let Some(write) = self.writes.next() {
-            if self.begun && write.starts_event && !self.pace.is_zero() {
-                sleep(self.pace).await;
+            if write.starts_event {
+                if self.sent >= self.unpaced && !self.pace.is_zero() {
+                    sleep(self.pace).await;
+                }
+                self.sent += 1;
             }
-            self.begun = true;
             return Some((Ok(write.bytes), self));
         }
         match self.ending {

@@ -35,6 +35,8 @@ pub struct Reply {
     pub delay_ms: u64,
     /// Milliseconds between the events of a stream.
     pub pace_ms: u64,
+    /// The number of events before the first pause of `pace_ms`; absent means one.
+    pub pace_after: Option<NonZeroUsize>,
     /// Characters in one delta; absent means 12.
     pub chunk: Option<NonZeroUsize>,
     /// Bytes in one write; absent means as many as possible.

@@ -149,6 +149,20 @@ async fn the_delay_is_before_the_headers_and_the_pace_between_events() {
 }
 
 #[tokio::test]
+async fn the_events_before_the_first_pause_arrive_at_once() {
+    let an_hour = json!({ "pace_ms": 3_600_000, "pace_after": 4 });
+    let simulator = start(&saying("a text", &an_hour)).await;
+    let mut socket = open_stream(&simulator, &hello()).await;
+    let mut received = Vec::new();
+    // message_start, block start, ping, one delta
+    while !String::from_utf8_lossy(&received).contains("text_delta") {
+        let read = timeout(Duration::from_secs(30), socket.read_buf(&mut received)).await;
+        assert_ne!(read.expect("the first delta is not delayed").unwrap(), 0);
+    }
+    assert!(!String::from_utf8_lossy(&received).contains("content_block_stop"));
+}
+
+#[tokio::test]
 async fn raw_sse_is_sent_unchanged() {
     let raw = ": hi\r\n\r\nevent: odd\r\ndata: {}\r\n\r\ndata: tail";
     let simulator = start(&script(&json!([{ "raw_sse": raw }]))).await;
