@@ -42,7 +42,7 @@ pub use provider::ProviderArgs;
 pub use quotas::{QuotaArgs, QuotaLimit, quota};
 pub use reload::FileContents;
 pub use secrets::Secrets;
-pub use session::DEFAULT_SYSTEM;
+pub use session::{DEFAULT_SYSTEM, DEFAULT_TOOLS};
 pub use settings::{Config, Database, Listen, ModelSource, ReloadableFiles, Serve, Work};
 pub use tokens::TokenArgs;
 pub use tools::ToolArgs;

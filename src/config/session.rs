@@ -24,7 +24,7 @@ pub const DEFAULT_SYSTEM: &str = "You are a helpful assistant with tools that wo
 
 /// The default tools of sessions. The list is short because each tool adds input tokens to every
 /// request and one more choice for the model.
-const DEFAULT_TOOLS: [&str; 4] = ["read_file", "write_file", "list_files", "get_time"];
+pub const DEFAULT_TOOLS: [&str; 4] = ["read_file", "write_file", "list_files", "get_time"];
 
 impl SessionArgs {
     /// Checks the options and returns the default settings of sessions.
