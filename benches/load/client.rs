@@ -5,28 +5,46 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use memchr::memmem::find;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::report::sample::Turn;
+
 /// The timeout of a request, far above the slowest normal turn.
 const TIMEOUT: Duration = Duration::from_mins(1);
+/// The length of the first part of a response, which has the status.
+const STATUS: usize = b"HTTP/1.1 2".len();
 const HEAD_END: &[u8] = b"\r\n\r\n";
 /// The last chunk of a response. JSON contains no raw CRLF, so no event matches it.
 const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 /// The first output of the model: a delta, or the complete message if the deltas were missed.
-const SAYS: [&[u8]; 2] = [b"event: event_delta", b"event: agent."];
-const LONGEST: usize = 18;
-/// Patterns of a successful turn: the tool succeeded, and the model ended its turn.
-const MUST_SAY: [&[u8]; 2] = [br#""is_error":false"#, b"end_turn"];
+const OUTPUT: &[&[u8]] = &[b"event: event_delta", b"event: agent."];
+/// The result of a tool that succeeded.
+const RESULT: &[&[u8]] = &[br#""is_error":false"#];
+/// The first output of the model after the result of the tool.
+const ANSWER: &[&[u8]] = &[b"event: event_delta", b"event: agent.message"];
+const LONGEST: usize = 20;
+/// The end of a successful turn.
+const END: &[u8] = b"end_turn";
 
-/// The duration of one turn.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Turn {
-    /// From sending the message to the first output of the model.
-    pub(crate) first: Duration,
-    /// From sending the message to the end of the stream.
-    pub(crate) whole: Duration,
+/// The course of a turn: what must occur in its stream, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// The model calls a tool and then answers.
+    Tool,
+    /// The model answers.
+    Answer,
+}
+
+impl Course {
+    fn stages(self) -> &'static [&'static [&'static [u8]]] {
+        match self {
+            Self::Tool => &[OUTPUT, RESULT, ANSWER],
+            Self::Answer => &[OUTPUT],
+        }
+    }
 }
 
 /// One persistent connection.
@@ -52,15 +70,60 @@ impl Connection {
         Ok(id.context("a session without an id")?.to_owned())
     }
 
+    /// Creates this many sessions, one after the other.
+    pub(crate) async fn create_sessions(&mut self, count: u32) -> anyhow::Result<Vec<String>> {
+        let mut sessions = Vec::new();
+        for _ in 0..count {
+            sessions.push(self.create_session().await?);
+        }
+        Ok(sessions)
+    }
+
     /// Returns true if the service reports that it is ready.
     pub(crate) async fn is_ready(&mut self) -> bool {
         let answer = timeout(TIMEOUT, self.json("GET", "/readyz", "")).await;
         answer.is_ok_and(|answer| answer.is_ok())
     }
 
-    /// Posts a message and reads the stream of its turn to the end.
+    /// Posts a message and reads the stream of its turn, in which the model calls a tool, to the end.
     pub(crate) async fn turn(&mut self, session: &str, text: &str) -> anyhow::Result<Turn> {
-        timeout(TIMEOUT, self.read_turn(session, text)).await?
+        timeout(TIMEOUT, self.read_turn(session, text, Course::Tool)).await?
+    }
+
+    /// Posts a message and reads the stream of its turn to the end, without a time limit.
+    pub(crate) async fn read_turn(
+        &mut self,
+        session: &str,
+        text: &str,
+        course: Course,
+    ) -> anyhow::Result<Turn> {
+        let body = serde_json::json!({ "content": text }).to_string();
+        let started = Instant::now();
+        let path = format!("/v1/sessions/{session}/messages");
+        self.send("POST", &path, &body).await?;
+        let mut times = Vec::new();
+        let mut searched = 0;
+        while !self.buffer.ends_with(LAST_CHUNK) {
+            self.read().await?;
+            let now = started.elapsed();
+            while let Some(stage) = course.stages().get(times.len()) {
+                let Some(end) = self.find_any(searched, stage) else {
+                    searched = searched.max(self.buffer.len().saturating_sub(LONGEST));
+                    break;
+                };
+                searched = end;
+                times.push(now);
+            }
+            ensure!(self.buffer.len() < STATUS || self.is_ok(), "no turn: {}", self.text());
+        }
+        let whole = started.elapsed();
+        let is_complete = times.len() == course.stages().len() && find(&self.buffer, END).is_some();
+        match (times.first(), times.last()) {
+            (Some(first), Some(answer)) if is_complete => {
+                Ok(Turn { first: *first, answer: *answer, whole })
+            }
+            _ => bail!("a bad turn: {}", self.text()),
+        }
     }
 
     /// Opens the event stream of a session, and returns when its first bytes have arrived.
@@ -76,30 +139,11 @@ impl Connection {
         Ok(())
     }
 
-    async fn read_turn(&mut self, session: &str, text: &str) -> anyhow::Result<Turn> {
-        let body = serde_json::json!({ "content": text }).to_string();
-        let started = Instant::now();
-        let path = format!("/v1/sessions/{session}/messages");
-        self.send("POST", &path, &body).await?;
-        let mut first = None;
-        let mut seen = 0;
-        while !self.buffer.ends_with(LAST_CHUNK) {
-            self.read().await?;
-            if first.is_none() {
-                let unseen = self.buffer.get(seen..).unwrap_or_default();
-                if SAYS.iter().any(|word| find(unseen, word).is_some()) {
-                    first = Some(started.elapsed());
-                }
-                seen = self.buffer.len().saturating_sub(LONGEST);
-                ensure!(self.is_ok(), "no turn: {}", self.text());
-            }
-        }
-        let whole = started.elapsed();
-        for word in MUST_SAY {
-            ensure!(find(&self.buffer, word).is_some(), "a bad turn: {}", self.text());
-        }
-        let first = first.context("a turn in which the model says nothing")?;
-        Ok(Turn { first, whole })
+    /// Searches from a position on, and returns the end of the first match of any pattern.
+    fn find_any(&self, from: usize, patterns: &[&[u8]]) -> Option<usize> {
+        let text = self.buffer.get(from..)?;
+        let ends = patterns.iter().filter_map(|word| Some(find(text, word)? + word.len()));
+        ends.min().map(|end| from + end)
     }
 
     async fn json(&mut self, method: &str, path: &str, body: &str) -> anyhow::Result<Vec<u8>> {
@@ -156,8 +200,4 @@ impl Connection {
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.buffer).into_owned()
     }
-}
-
-fn find(text: &[u8], word: &[u8]) -> Option<usize> {
-    text.windows(word.len()).position(|window| window == word)
 }

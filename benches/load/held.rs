@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::time::sleep;
 
 use crate::client::Connection;
@@ -17,23 +15,11 @@ const WARM_UP: usize = 64;
 /// Time for buffers to settle before a measurement.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Raises the soft limit of open files to the hard limit, for this process and its children.
-pub(crate) fn raise_open_files() -> anyhow::Result<()> {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let current = maximum;
-    setrlimit(Resource::Nofile, Rlimit { current, maximum })
-        .context("the limit of open files cannot be raised")
-}
-
 /// Returns the memory of the service per held stream, in bytes. Each stream follows its own
 /// session.
 pub(crate) async fn held(stack: &Stack, server: &Process, streams: u32) -> anyhow::Result<f64> {
     drive(stack, server, 8, WARM_UP).await?;
-    let mut maker = Connection::open(server.address).await?;
-    let mut sessions = Vec::new();
-    for _ in 0..streams {
-        sessions.push(maker.create_session().await?);
-    }
+    let sessions = Connection::open(server.address).await?.create_sessions(streams).await?;
     sleep(SETTLE).await;
     let before = resident(server.pid)?;
     let mut followers = Vec::new();

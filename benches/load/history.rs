@@ -4,8 +4,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::client::Connection;
-use crate::drive::{Client, Sample, TEXT, measure};
+use crate::drive::{Client, TEXT, measure};
 use crate::process::Process;
+use crate::report::sample::Sample;
 use crate::stack::Stack;
 
 /// The history lengths, in messages.

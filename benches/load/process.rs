@@ -75,4 +75,9 @@ impl Process {
         }
         Ok(())
     }
+
+    /// Kills the process and waits for its end.
+    pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
+        Ok(self.child.kill().await?)
+    }
 }

@@ -6,30 +6,20 @@ use anyhow::ensure;
 
 use crate::client::Connection;
 use crate::process::Process;
+use crate::report::figures::Starts;
+use crate::report::median::median;
 use crate::stack::Stack;
 
 /// Starts on a running database; the result is their median.
 const STARTS: usize = 5;
-
-/// Times from start to ready, in milliseconds.
-#[derive(Debug)]
-pub(crate) struct Starts {
-    /// On a running database.
-    pub(crate) warm: f64,
-    /// With a private database server that must be created.
-    pub(crate) first_private_postgres: f64,
-    /// With a private database server that exists already.
-    pub(crate) later_private_postgres: f64,
-}
 
 pub(crate) async fn starts(stack: &Stack) -> anyhow::Result<Starts> {
     let mut warm = Vec::new();
     for _ in 0..STARTS {
         warm.push(timed(stack.start_service()).await?);
     }
-    warm.sort_by(f64::total_cmp);
     Ok(Starts {
-        warm: warm.get(STARTS / 2).copied().unwrap_or_default(),
+        warm: median(warm).unwrap_or(f64::NAN),
         first_private_postgres: timed(stack.start_service_with_private_postgres()).await?,
         later_private_postgres: timed(stack.start_service_with_private_postgres()).await?,
     })

@@ -1,8 +1,9 @@
-//! The floor: a minimal hand-written service, the baseline of the comparison.
+//! The reference service: a minimal hand-written service, the baseline of the comparison.
 //!
-//! It serves the same client with the same kind of stream, sends two requests to the same model,
-//! reads the same file and stores the same history, with three inserts per turn. It has no queue,
-//! no leases, no ledger, no persistent events and no recovery.
+//! It serves the same client with the same kind of stream, sends the same requests to the same model,
+//! reads the same file and stores the same history durably, with three inserts per turn of one tool
+//! call. It uses the same libraries and the same allocator as the service. It has no queue, no leases,
+//! no ledger, no persistent events and no recovery.
 
 mod model;
 mod turn;
@@ -24,11 +25,12 @@ use uuid::Uuid;
 
 use crate::output::say;
 use model::Model;
+use turn::Pieces;
 
-/// The number of database connections, the same as in the service.
+/// The number of database connections, as many as the two pools of the service that a turn uses.
 const CONNECTIONS: u32 = 16;
 
-/// The options of the floor.
+/// The options of the reference service.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The database
@@ -43,12 +45,14 @@ pub(crate) struct Options {
 }
 
 #[derive(Debug)]
-struct Floor {
+struct Reference {
     pool: PgPool,
     model: Model,
     workspace: PathBuf,
     /// The messages of each session, as JSON text for requests.
     transcripts: Mutex<HashMap<Uuid, String>>,
+    /// The open event streams of each session.
+    followers: Mutex<HashMap<Uuid, Vec<Pieces>>>,
     turns: TaskTracker,
 }
 
@@ -60,10 +64,10 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<()> {
         .connect(&options.database_url)
         .await?;
     for table in [
-        "CREATE TABLE IF NOT EXISTS floor_sessions (id uuid PRIMARY KEY)",
-        "CREATE TABLE IF NOT EXISTS floor_messages (
+        "CREATE TABLE IF NOT EXISTS reference_sessions (id uuid PRIMARY KEY)",
+        "CREATE TABLE IF NOT EXISTS reference_messages (
              id bigserial PRIMARY KEY,
-             session_id uuid NOT NULL REFERENCES floor_sessions (id),
+             session_id uuid NOT NULL REFERENCES reference_sessions (id),
              role text NOT NULL,
              content json NOT NULL,
              created_at timestamptz NOT NULL DEFAULT now()
@@ -71,20 +75,22 @@ pub(crate) async fn serve(options: Options) -> anyhow::Result<()> {
     ] {
         sqlx::query(table).execute(&pool).await?;
     }
-    let floor = Arc::new(Floor {
+    let reference = Arc::new(Reference {
         pool,
         model: Model::new(&options.model_url)?,
         workspace: options.shared_workspace,
         transcripts: Mutex::default(),
+        followers: Mutex::default(),
         turns: TaskTracker::new(),
     });
     let router = Router::new()
         .route("/readyz", get(async || Json("ready")))
         .route("/v1/sessions", post(create_session))
         .route("/v1/sessions/{id}/messages", post(turn::create_message))
-        .with_state(floor);
+        .route("/v1/sessions/{id}/events/stream", get(turn::follow))
+        .with_state(reference);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    say(&format!("the floor is at http://{}", listener.local_addr()?));
+    say(&format!("the reference service is at http://{}", listener.local_addr()?));
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true); // slower, and right all the same
     });
@@ -98,12 +104,12 @@ fn failure(error: impl std::fmt::Display) -> Failure {
 }
 
 async fn create_session(
-    State(floor): State<Arc<Floor>>,
+    State(reference): State<Arc<Reference>>,
 ) -> Result<Json<serde_json::Value>, Failure> {
     let id = Uuid::now_v7();
-    sqlx::query("INSERT INTO floor_sessions (id) VALUES ($1)")
+    sqlx::query("INSERT INTO reference_sessions (id) VALUES ($1)")
         .bind(id)
-        .execute(&floor.pool)
+        .execute(&reference.pool)
         .await
         .map_err(failure)?;
     Ok(Json(serde_json::json!({ "id": id })))

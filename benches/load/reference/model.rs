@@ -1,22 +1,14 @@
-//! The model client of the floor: sends a request, forwards the text and stores the reply.
+//! The model client of the reference service: sends a request, forwards the text and stores the reply.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::json;
+use twostep::config::{DEFAULT_SYSTEM, DEFAULT_TOOLS};
 use twostep::tools::{Registry, builtin};
 
 use super::turn::{Pieces, pass_on};
-
-/// A system prompt as long as the default prompt of the service.
-const SYSTEM: &str = "You are a helpful assistant with tools that work on the files of one \
-    workspace. Use a tool whenever the answer depends on what a file says, on which files there \
-    are, or on the current time; never guess these. Call tools that do not depend on each other \
-    together. When you have what you need, answer the user's question in your own words: explain \
-    what you found instead of repeating raw output, quote only the lines that matter, and say so \
-    if a tool failed. Keep answers short, in plain text or simple Markdown.";
 
 #[derive(Debug)]
 pub(super) struct Model {
@@ -41,14 +33,17 @@ pub(super) struct Call {
 }
 
 impl Reply {
-    pub(super) fn call(&self) -> anyhow::Result<(&str, String)> {
+    /// The id of the call and the path of the file to read.
+    pub(super) fn call(&self) -> anyhow::Result<Option<(&str, String)>> {
         #[derive(Deserialize)]
         struct Input {
             path: String,
         }
-        let call = self.call.as_ref().context("the model calls no tool")?;
+        let Some(call) = &self.call else {
+            return Ok(None);
+        };
         let input: Input = serde_json::from_str(&call.input)?;
-        Ok((&call.id, input.path))
+        Ok(Some((&call.id, input.path)))
     }
 
     /// The content blocks of the message.
@@ -91,12 +86,13 @@ struct Delta<'a> {
 
 impl Model {
     pub(super) fn new(base_url: &str) -> anyhow::Result<Self> {
+        let names = DEFAULT_TOOLS.map(str::to_owned);
         let tools = Registry::new(builtin::all(&builtin::Options::default()))?
-            .definitions(None)
+            .definitions(Some(&names))
             .map_err(anyhow::Error::msg)?;
         let head = json!({
             "model": "claude-load", "max_tokens": 8192, "stream": true,
-            "cache_control": { "type": "ephemeral" }, "system": SYSTEM, "tools": tools,
+            "cache_control": { "type": "ephemeral" }, "system": DEFAULT_SYSTEM, "tools": tools,
         });
         let mut head = head.to_string();
         head.truncate(head.len() - "}".len());
@@ -113,7 +109,7 @@ impl Model {
         let request = self
             .http
             .post(&self.url)
-            .header("x-api-key", "floor")
+            .header("x-api-key", "reference")
             .header("anthropic-version", "2023-06-01")
             .header("content-type", "application/json")
             .body(format!("{}{transcript}]}}", self.head));
