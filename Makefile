@@ -59,7 +59,7 @@ bench: ## measure the parts without IO, the cost of tool calls, and catalog sear
 search: ## compare results and speed of Glob and Grep with rg on 50,000 files
 	SQLX_OFFLINE=true cargo test --release --lib -- --ignored --nocapture on_50_000_files
 
-load: ## load-test a service on this machine
+load: ## load-test a service on this machine; ARGS=--quick for the short form
 	@scripts/run load $(ARGS)
 
 attack: ## flood a service on this machine, and print the latency of a well-behaved client
