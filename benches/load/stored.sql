@@ -1,7 +1,10 @@
 -- Fills a migrated database with settled sessions, to measure the service on a large one:
 --
+--     make load ARGS="--stored 1000000"
 --     psql -v sessions=1000000 -v events=50 -f benches/load/stored.sql "$DATABASE_URL"
---     cargo bench --bench load -- --database-url "$DATABASE_URL" …
+--
+-- The load test does not use psql: it leaves out the lines that begin with a backslash, and expects each
+-- statement to end with a semicolon at the end of a line.
 --
 -- Each session has one run with four messages, one tool call, two requests, and `events` events. The
 -- sessions belong to the tenant of a service without keys. They are older than those that the service
