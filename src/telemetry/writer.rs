@@ -1,4 +1,4 @@
-//! The writer of log lines to stderr, in a thread of its own: a reader that is slow or stands still
+//! The writer of log lines to stderr, in a thread of its own: a reader that is slow or does not read
 //! delays no request and no run. Lines that it does not take in time are lost and counted.
 
 use std::fs::File;
@@ -158,7 +158,7 @@ impl Queue {
     }
 }
 
-/// The permission to log. When it is dropped, the last lines are written; a reader that stands still
+/// The permission to log. When it is dropped, the last lines are written; a reader that does not read
 /// loses them.
 #[derive(Debug)]
 #[must_use = "the last lines are lost without it"]

@@ -21,7 +21,7 @@ pub(in crate::cli) struct Turn {
     session: String,
     run: String,
     following: Following,
-    /// The times at which the caller is told that the run still waits.
+    /// The times at which the caller is notified that the run still waits.
     seconds: Interval,
     /// Cancelled when the run must be stopped.
     stop: CancellationToken,
