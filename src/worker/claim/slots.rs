@@ -142,6 +142,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_run_that_waits_for_memory_leaves_its_slot_to_the_runs_that_use_it() {
+        let slots = Slots::new(1, 100);
+        let mut long = slot(&slots);
+        long.count_history(100);
+        long.release();
+        let mut new = slot(&slots);
+        assert!(new.memory().read().await.is_none(), "no further history fits");
+        new.yield_to_others();
+        long.reacquire().await;
+        drop(long);
+        new.memory().room().await;
+        new.reacquire().await;
+        assert_eq!(slots.free().available_permits(), 0);
+    }
+
+    #[tokio::test]
     async fn a_run_that_waits_for_sub_agents_never_holds_a_slot_that_they_need() {
         let slots = Slots::new(1, MEMORY);
         let mut parents = Vec::new();

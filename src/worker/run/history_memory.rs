@@ -49,12 +49,12 @@ impl HistoryMemory {
         }
     }
 
-    /// Waits until a history may be read. The permit is held until it is counted.
+    /// Waits until a history may be read. The permit is held until it is counted. Returns `None` if no
+    /// further history fits: the caller must not wait for [`Self::room`] with a permit or a slot, which
+    /// the runs that use the memory may need.
     pub(in crate::worker) async fn read(&self) -> Option<OwnedSemaphorePermit> {
-        // The semaphore is never closed.
         let permit = Arc::clone(&self.reads).acquire_owned().await.ok();
-        self.room().await;
-        permit
+        permit.filter(|_| !self.is_full.load(Ordering::SeqCst))
     }
 
     /// Replaces a number of bytes by another.
@@ -111,14 +111,16 @@ mod tests {
         let memory = HistoryMemory::new(100);
         let (mut one, mut other) = (HeldHistory::none(&memory), HeldHistory::none(&memory));
         one.set(30);
-        assert!(memory.read().now_or_never().is_some(), "60 of 100 bytes are used");
+        assert!(memory.read().await.is_some(), "60 of 100 bytes are used");
         other.set(20);
         assert!(memory.is_full().load(Ordering::SeqCst));
-        let waiting = memory.read();
+        assert!(memory.read().await.is_none(), "100 bytes are used");
+        let waiting = memory.room();
         tokio::pin!(waiting);
-        assert!(waiting.as_mut().now_or_never().is_none(), "100 bytes are used");
+        assert!(waiting.as_mut().now_or_never().is_none());
         one.set(10);
         assert!(waiting.now_or_never().is_some(), "60 bytes are used");
+        assert!(memory.read().await.is_some());
         drop((one, other));
         assert_eq!(*memory.used.lock().unwrap(), 0);
     }

@@ -120,6 +120,12 @@ impl Slot {
     pub(in crate::worker) fn yield_to_sub_agents(&mut self) {
         self.history.set(0);
         self.end_isolation();
+        self.yield_to_others();
+    }
+
+    /// Releases the slot without a limit on the number of waiting runs, for runs that this one waits
+    /// for.
+    pub(in crate::worker) fn yield_to_others(&mut self) {
         self.is_yielded |= self.held.take().is_some();
     }
 

@@ -26,16 +26,28 @@ impl<'a> RunState<'a> {
         Self { run, slot, progress: Progress::new(run), writer: StepWriter::new(run) }
     }
 
-    /// Waits until the history of the run may be read. A sub-agent does not wait, because its parent
-    /// waits for it.
+    /// Waits until the history of the run may be read, without a slot while no further history fits. A
+    /// sub-agent does not wait, because its parent waits for it.
     pub(in crate::worker) async fn wait_for_memory(
-        &self,
+        &mut self,
     ) -> Result<Option<OwnedSemaphorePermit>, StopCause> {
         if self.run.claim.parent_session.is_some() {
             return Ok(None);
         }
         let memory = Arc::clone(self.slot.memory());
-        self.run.signals.unless_draining(async { memory.read().await }).await
+        loop {
+            let permit = self.run.signals.unless_draining(memory.read()).await?;
+            if permit.is_some() {
+                return Ok(permit);
+            }
+            self.slot.yield_to_others();
+            let slot = &mut *self.slot;
+            let room = async {
+                memory.room().await;
+                slot.reacquire().await;
+            };
+            self.run.signals.unless_draining(room).await?;
+        }
     }
 
     /// Counts the memory of the history.
