@@ -16,15 +16,17 @@ use super::permission_decision::with_edited_inputs;
 use super::permission_gate::{CallOfReply, PermissionGate};
 use super::plan::{EndedCall, RoundResults, ToolRound};
 use super::sampling::Sampling;
+use super::single_call::{SingleCall, run_tool};
 use super::spans::{CallSpans, end_call};
 use super::suspend::suspend;
+use super::while_running::while_running;
 use crate::domain::event::NewEvent;
 use crate::domain::tool::{PARALLEL_CALLS, ToolCall, ToolClass};
 use crate::faults::{self, Point};
 use crate::store::tool_calls::LedgerRow;
 use crate::tools::read_state::ReadState;
 use crate::tools::workspace::Workspace;
-use crate::tools::{Caller, Registry, RunLimit, SamplingAccess, ToolContext, file_hash};
+use crate::tools::{Caller, RunLimit, SamplingAccess, ToolContext, file_hash};
 use crate::worker::model_call::ModelCalls;
 use crate::worker::model_call::reply_events::call_event;
 use crate::worker::run::context::RunContext;
@@ -39,13 +41,6 @@ pub(in crate::worker) struct ToolRunner<'a> {
     pub(super) context: ToolContext,
     gate: PermissionGate<'a>,
     sampling: Sampling,
-}
-
-/// One call that runs alone.
-#[derive(Clone, Copy)]
-struct SingleCall<'c> {
-    position: usize,
-    call: &'c ToolCall,
 }
 
 impl<'a> ToolRunner<'a> {
@@ -168,16 +163,25 @@ impl<'a> ToolRunner<'a> {
             .collect();
         let running = stream::iter(open);
         // Calls that end together are recorded together, the last ones with the message.
-        let mut ended =
+        let mut running =
             Box::pin(running.buffer_unordered(PARALLEL_CALLS).ready_chunks(PARALLEL_CALLS));
-        while let Some(ended) = self.sampling.serve_during(state, model, ended.next()).await? {
+        let mut next = self.sampling.serve_during(state, model, running.next()).await?;
+        while let Some(ended) = next {
+            let mut later = Vec::new();
             if !round.unstored.records.is_empty() {
-                record_results(&mut state.writer, round).await?;
+                let recording = record_results(&mut state.writer, round);
+                let (recorded, others) = while_running(recording, &mut running).await;
+                recorded?;
+                later = others;
                 faults::point(Point::SomeRecorded).await;
             }
             for ended in ended {
                 round.end_executed(ended);
             }
+            next = match later.is_empty() {
+                true => self.sampling.serve_during(state, model, running.next()).await?,
+                false => Some(later),
+            };
         }
         Ok(())
     }
@@ -332,18 +336,4 @@ impl<'a> ToolRunner<'a> {
         let context = self.context.of_call(&call.tool_use_id);
         file_hash(&context, path).await
     }
-}
-
-async fn run_tool(
-    tools: &Registry,
-    context: &ToolContext,
-    spans: &CallSpans,
-    SingleCall { position, call }: SingleCall<'_>,
-) -> EndedCall {
-    let started = Instant::now();
-    let span = spans.begin(call);
-    let context = context.of_call(&call.tool_use_id);
-    let answer = tools.call(&context, &call.name, &call.input).await;
-    end_call(span, &answer);
-    ended_call(position, call, answer, started)
 }
