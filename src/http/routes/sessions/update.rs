@@ -18,13 +18,14 @@ use crate::service::Error;
 use crate::service::sessions::{self, SessionUpdate, UpdateSession};
 
 /// The members of a session that are given at creation and never change.
-const PINNED: [&str; 22] = [
+const PINNED: [&str; 23] = [
     "/agent",
     "/betas",
     "/budget",
     "/context",
     "/dispatch",
     "/effort",
+    "/external_id",
     "/interrupted_replies",
     "/limits",
     "/max_tokens",
