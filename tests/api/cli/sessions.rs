@@ -80,7 +80,7 @@ async fn a_session_is_shown_with_its_messages() {
 
     let json = stdout_of(run_command(&app, &["sessions", "show", "--json", &session.id]).await);
     let mut expected =
-        json!({ "session": session.read().await, "messages": session.history().await });
+        json!({ "session": session.read().await, "messages": session.history_with_events().await });
     let mut shown: Value = serde_json::from_str(&json).unwrap();
     // Results of failed calls are shown without their tags.
     shown["messages"][2].take();

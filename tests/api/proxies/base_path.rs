@@ -122,8 +122,11 @@ async fn every_path_in_a_response_begins_with_the_base() {
         app.get(&format!("{session_path}/runs")).send().await.unwrap().json().await.unwrap();
     let stopped = app.post(&format!("{run_path}/cancel")).send().await.unwrap();
     let stopped: Value = stopped.json().await.unwrap();
-    for response in [&decided, &settled, &runs, &stopped] {
-        assert_eq!(paths(response), [format!("{run_path}/stream")], "{response}");
+    let stream = format!("{run_path}/stream");
+    let continued = decided["seq"].as_i64().unwrap();
+    assert_eq!(paths(&decided), [format!("{stream}?after={continued}")], "{decided}");
+    for response in [&settled, &runs, &stopped] {
+        assert_eq!(paths(response), [stream.clone()], "{response}");
     }
 }
 

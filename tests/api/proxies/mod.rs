@@ -120,7 +120,9 @@ async fn text_arrives_during_the_run_and_a_cancellation_settles_it() {
         assert_eq!(proxied.run().await["status"], "running", "{kind:?}");
 
         let cancelled = proxied.post(&format!("{run_path}/cancel")).send().await.unwrap();
-        assert_eq!(cancelled.status(), StatusCode::ACCEPTED, "{kind:?}");
+        // 200 if the worker has settled the run already
+        let statuses = [StatusCode::OK, StatusCode::ACCEPTED];
+        assert!(statuses.contains(&cancelled.status()), "{kind:?}: {cancelled:?}");
         let end = stream.rest().await.pop().unwrap();
         assert_eq!(end.name, "session.status_idle", "{kind:?}");
         assert_eq!(proxied.run().await["status"], "cancelled", "{kind:?}");
