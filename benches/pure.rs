@@ -93,8 +93,8 @@ fn event_frames(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("event");
     for length in [100, 10_000] {
         let text: String = TEXT.chars().cycle().take(length).collect();
-        let message =
-            EventBody::AgentMessage { content: Content::text(&text)?, interrupted: false };
+        let content = Content::text(&text)?;
+        let message = EventBody::AgentMessage { content, interrupted: false, message_id: None };
         let event = NewEvent::new(&message);
         group.throughput(Throughput::Bytes(event.body.len().try_into()?));
         group.bench_function(BenchmarkId::new("body", length), |bencher| {

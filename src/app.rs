@@ -265,7 +265,7 @@ fn open_traces(
         .with_lost_log_lines(lost_lines());
     let Some(collector) = collector else { return Ok((Arc::new(metrics), None)) };
     let (spans, export) =
-        spans::start(&collector.url, &collector.headers, metrics.spans_dropped())?;
+        spans::start(&collector.url, collector.headers.clone(), metrics.spans_dropped())?;
     Ok((Arc::new(metrics.with_spans(spans)), Some(export)))
 }
 

@@ -70,6 +70,7 @@ pub(crate) struct Args {
 
 /// The measurements to make.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags of a command line")]
 pub(crate) struct Plan {
     pub(crate) is_quick: bool,
     pub(crate) turns: u32,

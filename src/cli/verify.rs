@@ -104,15 +104,14 @@ async fn verify(options: &PgConnectOptions, only: Option<SessionId>) -> anyhow::
     check_schema(&mut conn).await?;
     serve_all(&mut conn).await?;
     let mut total = Total::default();
-    match only {
-        Some(id) => match session(&mut conn, None, id).await? {
-            Some(verification) => total.take(&verification),
-            None => bail!("session {id} does not exist"),
-        },
-        None => {
-            verify_all(&mut conn, &mut total).await?;
-            find_rows_without_session(&mut conn, &mut total).await?;
-        }
+    if let Some(id) = only {
+        let Some(verification) = session(&mut conn, None, id).await? else {
+            bail!("session {id} does not exist");
+        };
+        total.take(&verification);
+    } else {
+        verify_all(&mut conn, &mut total).await?;
+        find_rows_without_session(&mut conn, &mut total).await?;
     }
     conn.close().await?;
     output::print_line(&total.summary());

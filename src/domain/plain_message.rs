@@ -10,8 +10,8 @@ pub fn plain_message(message: &str) -> String {
         ("invalid length ", wrong_length),
         ("unknown field ", unknown_member),
         ("unknown variant ", unknown_value),
-        ("missing field ", missing_member),
-        ("duplicate field ", repeated_member),
+        ("missing field ", |name| Some(format!("lacks the member {name}, which is required"))),
+        ("duplicate field ", |name| Some(format!("has the member {name} twice; once is allowed"))),
         ("data did not match any variant", |_| Some("has none of the allowed forms".to_owned())),
         ("invalid digit found in string", |_| Some("is not an integer".to_owned())),
         ("cannot parse integer from empty string", |_| Some("is not an integer".to_owned())),
@@ -48,16 +48,6 @@ fn unknown_member(rest: &str) -> Option<String> {
 fn unknown_value(rest: &str) -> Option<String> {
     let (value, known) = rest.split_once(", expected ")?;
     Some(format!("is {value}; {}", allowed(known)))
-}
-
-/// `` `content` ``
-fn missing_member(rest: &str) -> Option<String> {
-    Some(format!("lacks the member {rest}, which is required"))
-}
-
-/// `` `content` ``
-fn repeated_member(rest: &str) -> Option<String> {
-    Some(format!("has the member {rest} twice; once is allowed"))
 }
 
 /// `` one of `a`, `b` ``, `` `a` or `b` ``, or `` `a` ``

@@ -1,6 +1,5 @@
 //! Export of spans to a collector by OTLP over HTTP.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use opentelemetry::trace::{
@@ -52,7 +51,7 @@ impl Export {
 /// `OTEL_TRACES_SAMPLER`. `dropped` counts spans that were not exported.
 pub fn start(
     endpoint: &Url,
-    headers: &HashMap<String, String>,
+    headers: impl IntoIterator<Item = (String, String)>,
     dropped: Counter,
 ) -> Result<(Spans, Export), BadTraces> {
     // A redirect could send the headers to another server.
@@ -64,7 +63,7 @@ pub fn start(
         .with_endpoint(url)
         .with_protocol(Protocol::HttpBinary)
         .with_timeout(TIMEOUT)
-        .with_headers(headers.clone())
+        .with_headers(headers.into_iter().collect())
         .build()?;
     let resource = resource();
     exporter.set_resource(&resource);

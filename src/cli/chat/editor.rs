@@ -73,7 +73,7 @@ impl LineEditor {
 
     /// Returns the complete lines that were typed while no input was expected, and discards the beginning
     /// of a further one: a question follows, to which they are no replies.
-    pub(super) fn take_typed(&self) -> Vec<String> {
+    pub(super) fn take_typed() -> Vec<String> {
         let mut typed = Vec::new();
         while is_readable() {
             let mut bytes = [0; TYPED];

@@ -93,7 +93,7 @@ impl Lines {
     /// Queues the lines typed so far as messages, because a question follows.
     pub(super) fn defer_typed(&mut self) {
         match &mut self.source {
-            Source::Editor(editor) => self.deferred.extend(editor.take_typed()),
+            Source::Editor(_) => self.deferred.extend(LineEditor::take_typed()),
             Source::Plain(lines) if self.terminals.input => {
                 while let Ok(line) = lines.try_recv() {
                     self.deferred.push_back(line);

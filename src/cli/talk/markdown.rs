@@ -1,7 +1,7 @@
 //! Markdown on a terminal: text that is wrapped at words while it streams. Code blocks and tables keep
 //! their lines.
 
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
 /// The sequences that begin and end a style.
 const BOLD: (&str, &str) = ("\u{1b}[1m", "\u{1b}[22m");
@@ -126,7 +126,7 @@ impl Markdown {
         let is_fence = |fence: &&str| fence.starts_with(text) || text.starts_with(*fence);
         if self.fence.is_some() {
             // Only a fence may still end the block.
-            if !text.is_empty() && !FENCES.iter().any(|fence| is_fence(&fence)) {
+            if !text.is_empty() && !FENCES.iter().any(is_fence) {
                 self.begin_verbatim();
             }
             return;
@@ -365,7 +365,7 @@ mod tests {
         for piece in [1, 2, 3, 7, 1000] {
             assert_eq!(plain(TEXT, 60, piece), expected, "{piece}");
         }
-        let longest = plain(TEXT, 120, 5).lines().map(|line| line.width()).max();
+        let longest = plain(TEXT, 120, 5).lines().map(UnicodeWidthStr::width).max();
         assert!(longest.is_some_and(|longest| (80..=120).contains(&longest)), "{longest:?}");
     }
 

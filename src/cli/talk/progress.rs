@@ -53,13 +53,11 @@ impl Progress {
 
 /// Shortens a text to this number of characters.
 pub(super) fn shortened(text: &str, length: usize) -> String {
-    match text.char_indices().nth(length) {
-        None => text.to_owned(),
-        Some(_) => {
-            let kept: String = text.chars().take(length.saturating_sub(1)).collect();
-            format!("{kept}…")
-        }
+    if text.char_indices().nth(length).is_none() {
+        return text.to_owned();
     }
+    let kept: String = text.chars().take(length.saturating_sub(1)).collect();
+    format!("{kept}…")
 }
 
 #[cfg(test)]

@@ -166,7 +166,7 @@ impl RunResource {
     /// The same run with the path of a stream that continues after this event, if there is one.
     pub(in crate::http) fn streamed_after(mut self, after: Option<i64>) -> Self {
         if let Some(after) = after {
-            self.stream_url.push_str(&format!("?after={after}"));
+            self.stream_url = format!("{}?after={after}", self.stream_url);
         }
         self
     }

@@ -178,9 +178,10 @@ impl<'a> ToolRunner<'a> {
             for ended in ended {
                 round.end_executed(ended);
             }
-            next = match later.is_empty() {
-                true => self.sampling.serve_during(state, model, running.next()).await?,
-                false => Some(later),
+            next = if later.is_empty() {
+                self.sampling.serve_during(state, model, running.next()).await?
+            } else {
+                Some(later)
             };
         }
         Ok(())

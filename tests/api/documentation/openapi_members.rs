@@ -146,7 +146,7 @@ fn with_default<'a>(place: &str, schema: &'a Value, found: &mut Vec<(String, &'a
                 with_default(&format!("{place}/{number}"), part, found);
             }
         }
-        _ => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -58,7 +58,7 @@ async fn a_service_whose_log_is_not_read_continues_to_serve_and_counts_the_lost_
     let (found, reported) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut text = Vec::new();
-        let mut part = [0; 65_536];
+        let mut part = vec![0; 65_536];
         while !String::from_utf8_lossy(&text).contains("log lines lost") {
             let bytes = reader.read(&mut part).unwrap();
             text.extend_from_slice(&part[..bytes]);

@@ -83,7 +83,7 @@ fn beginning(text: &str) -> String {
         match token {
             Token::Word(word) if !is_constant => kept.push_str(&word.to_lowercase()),
             Token::Other(symbol) => kept.push(symbol),
-            _ => {}
+            Token::Word(_) | Token::Constant => {}
         }
     }
     kept.chars().take(COMPARED).collect()

@@ -102,7 +102,7 @@ impl Use {
 
     /// Subtracts what was used before. Without calls since then it is `None`.
     pub(crate) fn since(&self, before: &Self) -> Option<Self> {
-        (self.calls > before.calls).then(|| Self {
+        (self.calls > before.calls).then_some(Self {
             calls: self.calls - before.calls,
             execution_ms: self.execution_ms - before.execution_ms,
             planning_ms: self.planning_ms - before.planning_ms,

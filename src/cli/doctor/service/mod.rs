@@ -37,7 +37,7 @@ pub(super) struct Service {
     #[arg(long, default_value_t = 65, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=120))]
     wait: u64,
-    /// Origin of a web page that calls the service, such as https://app.example: its CORS headers are
+    /// Origin of a web page that calls the service, such as `https://app.example`: its CORS headers are
     /// checked
     #[arg(long, value_name = "ORIGIN", value_parser = server_url)]
     origin: Option<Url>,
@@ -102,7 +102,9 @@ impl Service {
             async { if waits { Some(requests::reply(target, self.wait).await) } else { None } };
         let (idle, reply) = tokio::join!(idle, reply);
         report.say(&idle);
-        reply.iter().for_each(|finding| report.say(finding));
+        if let Some(finding) = &reply {
+            report.say(finding);
+        }
     }
 
     fn progress(&self, step: &str) {

@@ -150,7 +150,7 @@ fn late(events: &[Duration]) -> usize {
     // The earliest event may be any, so all are compared with the time at which the last was sent.
     let all = EVERY * u32::try_from(events.len()).unwrap_or(u32::MAX);
     let delays: Vec<Duration> =
-        events.iter().zip(sent).map(|(event, sent)| *event + all - sent).collect();
+        events.iter().zip(sent).map(|(event, sent)| (*event + all).saturating_sub(sent)).collect();
     let least = delays.iter().min().copied().unwrap_or_default();
     delays.into_iter().filter(|delay| delay.saturating_sub(least) > EVERY / 2).count()
 }

@@ -160,8 +160,8 @@ async fn followed_run(
     if let Some(posted) = posted {
         return Ok(Some(posted.into()));
     }
-    let last = steps.unwrap_or_default().into_iter().rev();
-    let last = last.filter_map(|step| Some((*step.run_ids.last()?, step))).next();
+    let mut latest = steps.unwrap_or_default().into_iter().rev();
+    let last = latest.find_map(|step| Some((*step.run_ids.last()?, step)));
     let Some((run_id, EventResult { is_repeated, events, .. })) = last else { return Ok(None) };
     let run = in_time(find_run(&api.service, tenant, session_id, run_id)).await?;
     Ok(Some(AnsweredRun { run, is_repeated, events }.into()))
