@@ -15,8 +15,8 @@ const client = connect();
 
 const READ_AND_WRITE: CreateSession = { tools: ["read_file", "write_file"], permission_mode: "default" };
 const LOOKUP: CreateSession = {
-  tools: [{ name: "lookup", description: "Looks up a word.", input_schema: { type: "object" }, dispatch: "client" }],
-} as CreateSession;
+  tools: [{ name: "lookup", description: "Looks up a word.", input_schema: { type: "object" }, client: true }],
+};
 
 /** The conversation after a run has settled or waits for the client. */
 async function fold(run: Run, before: Conversation = empty): Promise<Conversation> {
@@ -34,7 +34,7 @@ test("a live conversation equals its replay", async () => {
   const session = await client.createSession({ tools: ["get_time"] });
   const live = await fold(await client.send(session.id, "What time is it in Europe/Oslo?"));
   assert.equal(live.status, "idle");
-  assert.deepEqual(live.items.map((item) => item.kind), ["user", "tool", "text"]);
+  assert.deepEqual(live.items.map((item) => item.kind), ["user", "text", "tool", "text"]);
   assert.equal(tools(live)[0]?.state, "done");
   assert.ok(live.items.every((item) => !("isPreview" in item && item.isPreview)));
 
