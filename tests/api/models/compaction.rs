@@ -285,11 +285,11 @@ async fn a_run_can_be_cancelled_during_compaction_and_the_next_run_compacts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_time_and_the_tokens_of_a_summary_do_not_count_against_the_limits_of_the_run() {
     let mut slow = summary();
-    slow["delay_ms"] = json!(1500);
+    slow["delay_ms"] = json!(4500);
     let app = TestApp::start(script(&slow)).await;
     let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 2000 } })).await;
     session.ask(&long("One")).await;
-    let limits = json!({ "seconds": 1, "tokens": 3000 });
+    let limits = json!({ "seconds": 4, "tokens": 3000 });
     let run = session.ask_with(json!({ "content": long("Two"), "limits": limits })).await;
     assert_eq!((&run["output_text"], &run["limited"]), (&json!("Yes."), &json!(false)));
     assert_eq!(compactions(&session).await.len(), 1);
