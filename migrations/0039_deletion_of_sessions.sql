@@ -1,6 +1,6 @@
 -- A session is deleted with its rows by a trigger. The following migrations drop the foreign keys of
 -- the tables that every turn writes: each inserted row had up to three checks, which read the rows of
--- the session, the run and the message and locked them. Whoever inserts such a row has locked the row
+-- the session, the run and the message and locked them. The inserting transaction has locked the row
 -- of its session, which proves more: the session exists, and cannot be deleted before the commit.
 -- `twostep verify` reports rows without a session.
 --

@@ -78,7 +78,7 @@ pub async fn list_message_events(
             if is_known {
                 found.entry(row.seq).or_default().extend(events);
             }
-            // Without the last event of a message, those of the next one cannot be told apart.
+            // Without the last event of a message, those of the next one cannot be distinguished.
             is_known = row.last_event.is_some();
         }
     }

@@ -1,4 +1,4 @@
-//! The rows of deleted sessions: whoever deletes a session deletes its rows in every table.
+//! The rows of deleted sessions: every deletion of a session deletes its rows in every table.
 
 use std::collections::BTreeSet;
 
