@@ -88,6 +88,8 @@ ids! {
     WorkerId = "wrk";
     /// An API key. The id is the first part of the key and does not reveal the secret.
     KeyId = "tsk";
+    /// A browser token. The id is the first part of the token and does not reveal the secret.
+    BrowserTokenId = "tbt";
     /// A tool call to which the model server gave no id.
     CallId = "call";
     /// A webhook endpoint.

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod api_key;
+pub mod browser_token;
 pub mod budget;
 pub mod call_end;
 pub mod call_syntax;
@@ -9,6 +10,7 @@ pub mod circuit;
 pub mod claim;
 pub mod context;
 pub mod course;
+pub mod credential;
 pub mod event;
 pub mod explanation;
 pub mod fork;

@@ -1,4 +1,4 @@
-//! Names of keys and tenants.
+//! Names of keys and tenants, and names that clients give to users and sessions.
 
 /// The longest name, in characters.
 const MAX: usize = 100;
@@ -6,6 +6,11 @@ const MAX: usize = 100;
 /// Returns `true` for a valid name. Names are printed one per line.
 pub fn is_name(text: &str) -> bool {
     !text.trim().is_empty() && text.chars().count() <= MAX && !text.contains(char::is_control)
+}
+
+/// Returns `true` for a valid name of a user and a valid external id of a session.
+pub fn is_client_name(text: &str) -> bool {
+    (1..=255).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
 
 #[cfg(test)]

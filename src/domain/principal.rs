@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::ids::KeyId;
+use super::ids::{BrowserTokenId, KeyId};
 
 /// The authenticated principal of a request. Streams end when its authentication does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub enum Principal {
     Key(KeyId),
     /// A token of an identity provider, with its subject and its expiry.
     Token(SubjectHash, Timestamp),
+    /// A browser token, which can be revoked at any time.
+    BrowserToken(BrowserTokenId),
 }
 
 /// The owner of rate and concurrency limits. Each holder has its own.
@@ -21,6 +23,8 @@ pub enum LimitHolder {
     Key(KeyId),
     /// The subject of tokens; all tokens of a subject share the limits.
     Subject(SubjectHash),
+    /// A browser token: a browser that sends too much stops neither its back end nor other browsers.
+    BrowserToken(BrowserTokenId),
 }
 
 /// The hash of a token's issuer and subject, the only part of them that is stored.
@@ -33,6 +37,7 @@ impl Principal {
         match self {
             Self::Key(id) => LimitHolder::Key(id),
             Self::Token(subject, _) => LimitHolder::Subject(subject),
+            Self::BrowserToken(id) => LimitHolder::BrowserToken(id),
         }
     }
 }

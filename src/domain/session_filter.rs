@@ -22,6 +22,8 @@ pub struct SessionFilter {
     pub created_before: Option<Timestamp>,
     /// Only the session with this external id.
     pub external_id: Option<String>,
+    /// Only the sessions of this user.
+    pub user: Option<String>,
     /// Only sub-agent sessions of this session; none for sessions that are not sub-agents.
     pub parent: Option<SessionId>,
 }

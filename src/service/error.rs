@@ -29,6 +29,12 @@ pub enum Error {
     /// The run has no model request of this number.
     #[error("the run has no request {0}")]
     RequestNotFound(String),
+    /// The tenant has no valid browser token of this id.
+    #[error("there is no valid browser token {0}")]
+    BrowserTokenNotFound(String),
+    /// A session of another user has this external id.
+    #[error("a session of another user has this external id")]
+    ExternalIdTaken,
     /// The tenant has no webhook of this id.
     #[error("there is no webhook {0}")]
     WebhookNotFound(String),

@@ -7,6 +7,7 @@ pub(crate) mod admission;
 mod agent_error;
 pub(crate) mod agents;
 pub(crate) mod answers;
+pub(crate) mod browser_tokens;
 pub(crate) mod cancel;
 pub(crate) mod client_events;
 pub(crate) mod client_tool;

@@ -10,6 +10,7 @@ pub mod accept;
 pub mod agents;
 pub mod announced_tool_lists;
 pub mod api_keys;
+pub mod browser_tokens;
 pub mod budgets;
 pub mod claim;
 pub mod connections;

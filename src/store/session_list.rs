@@ -39,6 +39,7 @@ WHERE s.tenant_id = $1
   AND CASE WHEN $11::uuid IS NULL THEN s.parent_session_id IS NULL
            ELSE s.parent_session_id = $11 END
   AND ($12::text IS NULL OR s.external_id = $12)
+  AND ($13::text IS NULL OR s.user_name = $13)
 ORDER BY CASE WHEN $3 THEN s.id END, CASE WHEN NOT $3 THEN s.id END DESC
 LIMIT $4",
             $($arg),+
@@ -76,7 +77,8 @@ pub async fn list(
                 before as Option<Timestamp>,
                 candidates.as_deref(),
                 parent,
-                filter.external_id.as_deref()
+                filter.external_id.as_deref(),
+                filter.user.as_deref()
             )
             .fetch_all(&mut *conn)
             .await?
@@ -84,7 +86,7 @@ pub async fn list(
         Some(words) => {
             ids!(
                 "
-SELECT s.id FROM sessions_with_words($13) AS found (id) JOIN sessions s ON s.id = found.id",
+SELECT s.id FROM sessions_with_words($14) AS found (id) JOIN sessions s ON s.id = found.id",
                 tenant_id,
                 from,
                 slice.is_upwards,
@@ -97,6 +99,7 @@ SELECT s.id FROM sessions_with_words($13) AS found (id) JOIN sessions s ON s.id 
                 candidates.as_deref(),
                 parent,
                 filter.external_id.as_deref(),
+                filter.user.as_deref(),
                 words
             )
             .fetch_all(&mut *conn)

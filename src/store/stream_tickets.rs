@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 
 use super::{StoreError, unreadable};
 use crate::domain::api_key::SecretHash;
-use crate::domain::ids::{KeyId, SessionId, TenantId};
+use crate::domain::ids::{BrowserTokenId, KeyId, SessionId, TenantId};
 use crate::domain::principal::{Principal, SubjectHash};
 
 /// A ticket to be inserted.
@@ -31,15 +31,16 @@ pub async fn insert(
     conn: &mut PgConnection,
     new: &NewTicket,
 ) -> Result<Option<jiff::Timestamp>, StoreError> {
-    let (key, token) = match new.principal {
-        Some(Principal::Key(id)) => (Some(id), None),
-        Some(Principal::Token(subject, until)) => (None, Some((subject, until))),
-        None => (None, None),
+    let (key, token, browser_token) = match new.principal {
+        Some(Principal::Key(id)) => (Some(id), None, None),
+        Some(Principal::Token(subject, until)) => (None, Some((subject, until)), None),
+        Some(Principal::BrowserToken(id)) => (None, None, Some(id)),
+        None => (None, None, None),
     };
     let expires_at = sqlx::query_scalar!(
         r#"INSERT INTO stream_tickets (secret_hash, session_id, tenant_id, key_id, token_holder,
-                                       token_until, expires_at)
-           SELECT $1, id, tenant_id, $4, $6, $7, least(now() + make_interval(secs => $5), $7)
+                                       token_until, browser_token_id, expires_at)
+           SELECT $1, id, tenant_id, $4, $6, $7, $8, least(now() + make_interval(secs => $5), $7)
            FROM sessions WHERE id = $2 AND tenant_id = $3
            RETURNING expires_at AS "expires_at: Timestamp""#,
         &new.hash.0,
@@ -49,6 +50,7 @@ pub async fn insert(
         new.lifetime.as_secs_f64(),
         token.map(|(subject, _)| subject.0.to_vec()),
         token.map(|(_, until)| until.to_sqlx()) as _,
+        browser_token.map(BrowserTokenId::as_uuid),
     )
     .fetch_optional(conn)
     .await?;
@@ -79,7 +81,8 @@ pub async fn take(
     let row = sqlx::query!(
         r#"DELETE FROM stream_tickets
            WHERE secret_hash = $1 AND session_id = $2 AND expires_at > now()
-           RETURNING tenant_id, key_id, token_holder, token_until AS "token_until: Timestamp""#,
+           RETURNING tenant_id, key_id, token_holder, token_until AS "token_until: Timestamp",
+                     browser_token_id"#,
         &hash.0,
         session_id.as_uuid(),
     )
@@ -89,7 +92,7 @@ pub async fn take(
     let principal = match (row.key_id, row.token_holder.zip(row.token_until)) {
         (Some(id), _) => Some(Principal::Key(id.into())),
         (None, Some((holder, until))) => Some(Principal::Token(subject(holder)?, until.to_jiff())),
-        (None, None) => None,
+        (None, None) => row.browser_token_id.map(|id| Principal::BrowserToken(id.into())),
     };
     Ok(Some((row.tenant_id.into(), principal)))
 }

@@ -6,6 +6,7 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 
 use crate::domain::api_key::Scope;
+use crate::domain::browser_token::{BrowserGrant, BrowserScope, BrowserTarget};
 use crate::domain::ids::TenantId;
 use crate::domain::principal::{LimitHolder, Principal};
 use crate::http::error::ApiError;
@@ -25,23 +26,51 @@ pub(in crate::http) struct Caller {
     pub(in crate::http) principal: Option<Principal>,
     /// The subject of the token, if the request has one.
     pub(super) subject: Option<Arc<str>>,
+    /// The permissions of the browser token, if the request has one.
+    pub(super) browser: Option<Arc<BrowserGrant>>,
 }
 
 impl Caller {
     /// The caller of a service without keys: the default tenant with every scope.
-    pub(super) const ANYBODY: Self =
-        Self { tenant: TenantId::DEFAULT, scope: Scope::Write, principal: None, subject: None };
+    pub(super) const ANYBODY: Self = Self {
+        tenant: TenantId::DEFAULT,
+        scope: Scope::Write,
+        principal: None,
+        subject: None,
+        browser: None,
+    };
 
     /// The key or token that limits apply to. Callers without one share their limits.
     pub(in crate::http) fn holder(&self) -> Option<LimitHolder> {
         self.principal.map(Principal::holder)
     }
 
+    /// Refuses a browser token without a scope; other callers have every permission of their tenant.
+    pub(in crate::http) fn require(&self, scope: BrowserScope) -> Result<(), ApiError> {
+        match &self.browser {
+            Some(grant) if !grant.allows(scope) => Err(ApiError::BrowserTokenLacks(scope)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The user whose sessions the caller may see, if a browser token limits it to one.
+    pub(in crate::http) fn only_user(&self) -> Option<&str> {
+        match &self.browser.as_deref()?.target {
+            BrowserTarget::User(user) => Some(user),
+            BrowserTarget::Session(_) => None,
+        }
+    }
+
+    /// Returns true if the caller has a browser token.
+    pub(in crate::http) const fn is_browser(&self) -> bool {
+        self.browser.is_some()
+    }
+
     /// The caller as the creator of a session.
     pub(in crate::http) fn creator(&self) -> Creator {
         let key = match self.principal {
             Some(Principal::Key(id)) => Some(id),
-            Some(Principal::Token(..)) | None => None,
+            Some(Principal::Token(..) | Principal::BrowserToken(_)) | None => None,
         };
         Creator { tenant: self.tenant, key, subject: self.subject.clone() }
     }

@@ -1,11 +1,15 @@
 //! Authentication and authorization.
 //!
-//! Every route of the API is behind [`layer`]. The method of a request decides the scope that it
-//! needs: safe methods need `read`, all others `write`.
+//! Every route of the API is behind [`layer`]. The method of a request decides the scope that a key
+//! needs: safe methods need `read`, all others `write`. The routes for browser tokens, and the scope that
+//! each needs, are listed in [`browser_routes`].
 
+mod browser_routes;
+mod browser_tokens;
 mod caller;
 mod document;
 mod keyring;
+mod lookup_cache;
 mod metrics_access;
 mod ticket;
 mod tokens;
@@ -17,12 +21,14 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::AUTHORIZATION;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 
 use crate::domain::api_key::{ApiKey, Scope};
+use crate::domain::browser_token::BrowserToken;
 use crate::domain::principal::Principal;
 use crate::http::error::ApiError;
-use crate::http::server::request_id::record_key;
+use crate::http::server::request_id::{record_browser_token, record_key};
 use caller::API_KEY;
 pub(in crate::http) use caller::Caller;
 pub(in crate::http) use document::{declare_open, operations, problem, secure};
@@ -39,19 +45,14 @@ pub(in crate::http) async fn layer(
 ) -> Response {
     let (mut parts, body) = request.into_parts();
     let ticket = ticket::extract_ticket(&mut parts).await;
-    let authenticated = match &keyring {
-        Some(keyring) => authenticate(keyring, &parts.headers, ticket).await,
+    let authorized = match &keyring {
+        Some(keyring) => authorize(keyring, &mut parts, ticket).await,
         None => Ok(Caller::ANYBODY),
     };
-    let required = required_scope(&parts.method, parts.uri.path());
-    match authenticated {
-        Ok(caller) if caller.scope < required => ApiError::Forbidden(required).into_response(),
+    match authorized {
         Ok(caller) => {
             let principal = caller.principal;
             parts.extensions.insert(caller);
-            if let Some(Principal::Key(id)) = principal {
-                record_key(id);
-            }
             let response = next.run(Request::from_parts(parts, body)).await;
             match keyring.zip(principal) {
                 Some((keyring, principal)) => watched(response, keyring, principal),
@@ -62,6 +63,26 @@ pub(in crate::http) async fn layer(
     }
 }
 
+/// The caller of a request, if it is allowed to make the request.
+async fn authorize(
+    keyring: &Keyring,
+    parts: &mut Parts,
+    ticket: Option<RequestTicket>,
+) -> Result<Caller, ApiError> {
+    let caller = authenticate(keyring, &parts.headers, ticket).await?;
+    match caller.principal {
+        Some(Principal::Key(id)) => record_key(id),
+        Some(Principal::BrowserToken(id)) => record_browser_token(id),
+        Some(Principal::Token(..)) | None => {}
+    }
+    if let Some(grant) = caller.browser.clone() {
+        keyring.authorize_browser(&caller, &grant, parts).await?;
+        return Ok(caller);
+    }
+    let required = required_scope(&parts.method, parts.uri.path());
+    if caller.scope < required { Err(ApiError::Forbidden(required)) } else { Ok(caller) }
+}
+
 async fn authenticate(
     keyring: &Keyring,
     headers: &HeaderMap,
@@ -69,6 +90,7 @@ async fn authenticate(
 ) -> Result<Caller, ApiError> {
     let caller = match (find_credential(headers), ticket) {
         (Some(RequestCredential::Key(key)), _) => keyring.caller(&key).await?,
+        (Some(RequestCredential::Browser(token)), _) => keyring.browser(&token).await?,
         (Some(RequestCredential::Token(token)), _) => keyring.bearer(token).await?,
         (None, Some(ticket)) => keyring.redeem(&ticket).await?,
         (None, None) if has_credential(headers) => None,
@@ -95,6 +117,7 @@ fn required_scope(method: &Method, path: &str) -> Scope {
 #[derive(Debug)]
 enum RequestCredential<'a> {
     Key(ApiKey),
+    Browser(BrowserToken),
     /// A text with the three parts of a JWT.
     Token(&'a str),
 }
@@ -108,10 +131,13 @@ fn find_credential(headers: &HeaderMap) -> Option<RequestCredential<'_>> {
     if !all.all(|other| other == first) {
         return None;
     }
-    match first.parse() {
-        Ok(key) => Some(RequestCredential::Key(key)),
-        Err(_) => (first.split('.').count() == 3).then_some(RequestCredential::Token(first)),
+    if let Ok(key) = first.parse() {
+        return Some(RequestCredential::Key(key));
     }
+    if let Ok(token) = first.parse() {
+        return Some(RequestCredential::Browser(token));
+    }
+    (first.split('.').count() == 3).then_some(RequestCredential::Token(first))
 }
 
 /// The credential after `Bearer`. Other schemes are meant for a proxy before the service.
@@ -133,6 +159,7 @@ mod tests {
         }
         find_credential(&map).map(|credential| match credential {
             RequestCredential::Key(key) => key.reveal(),
+            RequestCredential::Browser(token) => token.reveal(),
             RequestCredential::Token(token) => token.to_owned(),
         })
     }

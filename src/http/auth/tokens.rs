@@ -49,6 +49,7 @@ impl Tokens {
             scope,
             principal: Some(Principal::Token(claims.holder, claims.until)),
             subject: Some(claims.subject.as_str().into()),
+            browser: None,
         }))
     }
 

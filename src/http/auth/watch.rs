@@ -11,7 +11,6 @@ use jiff::Timestamp;
 use tokio::time::sleep;
 
 use super::keyring::Keyring;
-use crate::domain::ids::KeyId;
 use crate::domain::principal::Principal;
 use crate::http::stream::format::is_stream;
 
@@ -39,7 +38,7 @@ pub(super) fn watched(response: Response, keyring: Arc<Keyring>, principal: Prin
 
 async fn until_invalid(keyring: Arc<Keyring>, principal: Principal) {
     match principal {
-        Principal::Key(id) => until_revoked(keyring, id).await,
+        Principal::Key(_) | Principal::BrowserToken(_) => until_revoked(keyring, principal).await,
         Principal::Token(_, until) => {
             let left = until.duration_since(Timestamp::now());
             sleep(Duration::try_from(left).unwrap_or_default()).await;
@@ -47,11 +46,11 @@ async fn until_invalid(keyring: Arc<Keyring>, principal: Principal) {
     }
 }
 
-/// Waits until a key is revoked or expired. While the database is unavailable the stream stays open.
-async fn until_revoked(keyring: Arc<Keyring>, id: KeyId) {
+/// Waits until a key or browser token is revoked or expired. While the database is unavailable the stream stays open.
+async fn until_revoked(keyring: Arc<Keyring>, principal: Principal) {
     loop {
         sleep(CHECK_INTERVAL).await;
-        if matches!(keyring.is_valid(id).await, Ok(false)) {
+        if matches!(keyring.is_valid(principal).await, Ok(false)) {
             return;
         }
     }

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 
 use crate::domain::api_key::Scope;
+use crate::domain::browser_token::BrowserScope;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::quota::QuotaExceeded;
 use crate::http::server::forwarded::public;
@@ -39,6 +40,10 @@ pub(in crate::http) enum ApiError {
     MetricsKeyMissing,
     #[error("the key lacks the scope `{}`", .0.as_str())]
     Forbidden(Scope),
+    #[error("the browser token lacks the scope `{}`", .0.as_str())]
+    BrowserTokenLacks(BrowserScope),
+    #[error("browser tokens are not accepted here: {0}")]
+    NoBrowserTokens(&'static str),
     #[error("web pages of this origin are not allowed; --cors-origins allows origins")]
     ForbiddenOrigin,
     #[error("{0:?} is not a host of this service; --allowed-hosts allows hosts")]
@@ -205,7 +210,9 @@ impl ApiError {
             Self::Unauthenticated | Self::InvalidCredential | Self::MetricsKeyMissing => {
                 (StatusCode::UNAUTHORIZED, "unauthenticated")
             }
-            Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Self::Forbidden(_) | Self::BrowserTokenLacks(_) | Self::NoBrowserTokens(_) => {
+                (StatusCode::FORBIDDEN, "forbidden")
+            }
             Self::ForbiddenOrigin => (StatusCode::FORBIDDEN, "forbidden_origin"),
             Self::MisdirectedRequest(_) => (StatusCode::MISDIRECTED_REQUEST, "misdirected_request"),
             Self::InvalidHost(_) => (StatusCode::BAD_REQUEST, "invalid_host"),

@@ -26,6 +26,8 @@ pub(super) fn status_and_code(error: &Error) -> (StatusCode, &'static str) {
         Error::SessionNotFound(_) => (StatusCode::NOT_FOUND, "session_not_found"),
         Error::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
         Error::RequestNotFound(_) => (StatusCode::NOT_FOUND, "request_not_found"),
+        Error::BrowserTokenNotFound(_) => (StatusCode::NOT_FOUND, "browser_token_not_found"),
+        Error::ExternalIdTaken => (StatusCode::CONFLICT, "external_id_taken"),
         Error::WebhookNotFound(_) => (StatusCode::NOT_FOUND, "webhook_not_found"),
         Error::DeliveryNotFound(_) => (StatusCode::NOT_FOUND, "delivery_not_found"),
         Error::ApprovalNotFound(_) => (StatusCode::NOT_FOUND, "approval_not_found"),

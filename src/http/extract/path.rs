@@ -6,7 +6,7 @@ use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
 use serde::Deserialize;
 
-use crate::domain::ids::{DeliveryId, RunId, SessionId, WebhookId};
+use crate::domain::ids::{BrowserTokenId, DeliveryId, RunId, SessionId, WebhookId};
 use crate::http::error::ApiError;
 use crate::service::Error;
 
@@ -40,6 +40,10 @@ pub(in crate::http) struct DeliveryPath(
     pub(in crate::http) WebhookId,
     pub(in crate::http) DeliveryId,
 );
+
+/// The id of a browser token of a path. A malformed id is the id of a token that does not exist.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct BrowserTokenPath(pub(in crate::http) BrowserTokenId);
 
 /// The agent name of a path, unparsed.
 #[derive(Debug, Clone)]
@@ -150,6 +154,24 @@ impl<S: Send + Sync> FromRequestParts<S> for DeliveryPath {
         let id = DeliveryId::from_str(&delivery)
             .map_err(|_| ApiError::Service(Error::DeliveryNotFound(delivery)))?;
         Ok(Self(webhook, id))
+    }
+}
+
+#[derive(Deserialize)]
+struct BrowserTokenNames {
+    token_id: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for BrowserTokenPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(BrowserTokenNames { token_id }) = Path::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ApiError::NoRoute(error.body_text()))?;
+        let id = BrowserTokenId::from_str(&token_id)
+            .map_err(|_| ApiError::Service(Error::BrowserTokenNotFound(token_id)))?;
+        Ok(Self(id))
     }
 }
 

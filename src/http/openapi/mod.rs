@@ -14,9 +14,9 @@ use crate::domain::streamed::Event;
 use crate::http::auth::{declare_open, secure};
 use crate::http::openapi::document::complete;
 use crate::http::routes::{
-    agents, approvals, docs, events, explain, health, info, messages, models, post_events,
-    post_message, probe, requests, runs, sessions, todos, tool_results, tools, usage, verify,
-    webhooks,
+    agents, approvals, browser_tokens, docs, events, explain, health, info, messages, models,
+    post_events, post_message, probe, requests, runs, sessions, todos, tool_results, tools, usage,
+    verify, webhooks,
 };
 use crate::http::server::readiness::Health;
 use crate::http::state::Api;
@@ -46,6 +46,7 @@ use crate::http::state::Api;
         (name = "tools", description = "The tools that sessions can use."),
         (name = "models", description = "The models and their capabilities."),
         (name = "webhooks", description = "HTTP requests that notify a receiver about runs."),
+        (name = "browser tokens", description = "Short-lived credentials for the browsers of end users."),
         (name = "operations", description = "Health, metrics and documentation for operators."),
     )
 )]
@@ -90,6 +91,12 @@ pub(in crate::http) fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(webhooks::deliveries::list_deliveries))
         .routes(routes!(webhooks::deliveries::replay_delivery))
         .routes(routes!(webhooks::deliveries::replay_deliveries))
+        .routes(routes!(
+            browser_tokens::create_browser_token,
+            browser_tokens::revoke_browser_tokens
+        ))
+        .routes(routes!(browser_tokens::revoke_browser_token))
+        .routes(routes!(browser_tokens::renew_browser_token))
         .routes(routes!(probe::stream_probe))
         .routes(routes!(probe::list_probes))
 }

@@ -52,9 +52,9 @@ pub(in crate::http) struct SessionResource {
     /// The system prompt, pinned at creation: a text or text blocks.
     #[schema(value_type = SessionSystem)]
     system: SystemPrompt,
-    /// Only in lists of sessions: the members `system` and `sub_agents`, if they have a system prompt
-    /// that is longer than 200 characters and therefore truncated. `GET …/{session_id}` returns it
-    /// whole. Absent if nothing is truncated.
+    /// The members `system` and `sub_agents`, if they have a truncated system prompt: in lists of
+    /// sessions after 200 characters, and for browser tokens whole. `GET …/{session_id}` with an API
+    /// key returns it whole. Absent if nothing is truncated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     truncated: Vec<&'static str>,
@@ -89,7 +89,7 @@ pub(in crate::http) struct SessionResource {
     context: Context,
     /// The names of the tools, pinned at creation, in their order.
     tools: Vec<String>,
-    /// The workspace folder; null if the session has a folder of its own.
+    /// The workspace folder; null if the session has a folder of its own, and for browser tokens.
     #[schema(required)]
     workspace: Option<String>,
     /// The session and the message that it was forked from; absent if it is not a fork.
@@ -152,15 +152,24 @@ const MAX_LISTED: usize = 200;
 
 impl SessionResource {
     /// The session as an item of a list, with long system prompts truncated.
-    pub(in crate::http) fn in_list(mut session: Session, operator: &OperatorPolicy) -> Self {
+    pub(in crate::http) fn in_list(session: Session, operator: &OperatorPolicy) -> Self {
+        Self::shortened(session, operator, MAX_LISTED)
+    }
+
+    /// The session for the browser of an end user, without system prompts and paths.
+    pub(in crate::http) fn for_browser(session: Session, operator: &OperatorPolicy) -> Self {
+        Self { workspace: None, ..Self::shortened(session, operator, 0) }
+    }
+
+    fn shortened(mut session: Session, operator: &OperatorPolicy, max: usize) -> Self {
         let mut truncated = Vec::new();
-        if let Some(short) = session.settings.system.shortened(MAX_LISTED) {
+        if let Some(short) = session.settings.system.shortened(max) {
             session.settings.system = short;
             truncated.push("system");
         }
         for agent in &mut session.settings.sub_agents {
             let Some(prompt) = &mut agent.system else { continue };
-            let mut left = MAX_LISTED;
+            let mut left = max;
             if shorten(prompt, &mut left) && !truncated.contains(&"sub_agents") {
                 truncated.push("sub_agents");
             }

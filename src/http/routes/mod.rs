@@ -2,6 +2,7 @@
 
 pub(in crate::http) mod agents;
 pub(in crate::http) mod approvals;
+pub(in crate::http) mod browser_tokens;
 pub(in crate::http) mod docs;
 pub(in crate::http) mod events;
 pub(in crate::http) mod explain;

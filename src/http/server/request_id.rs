@@ -14,7 +14,7 @@ use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
-use crate::domain::ids::KeyId;
+use crate::domain::ids::{BrowserTokenId, KeyId};
 use crate::domain::trace::Trace;
 use crate::http::error::write_problem;
 use crate::http::server::forwarded::{Origin, public};
@@ -49,7 +49,7 @@ pub(in crate::http) async fn layer(
     let span = tracing::info_span!(
         "http.request", request.id = %id, trace.id = trace.id(), http.method = %method,
         http.path = %path, http.origin = origin.map(display), client.address = client,
-        key.id = Empty, token.subject = Empty
+        key.id = Empty, token.subject = Empty, browser_token.id = Empty
     );
     let (route, begun) = (request.extensions().get::<MatchedPath>().cloned(), Instant::now());
     let response = next.run(request).instrument(span.clone()).await;
@@ -75,6 +75,11 @@ fn log(route: Option<&str>, response: &Response, begun: Instant) {
 /// Adds the id of the key to all log lines of the current request.
 pub(in crate::http) fn record_key(id: KeyId) {
     Span::current().record("key.id", display(id));
+}
+
+/// Adds the id of the browser token to all log lines of the current request.
+pub(in crate::http) fn record_browser_token(id: BrowserTokenId) {
+    Span::current().record("browser_token.id", display(id));
 }
 
 /// The trace of the caller, if there is exactly one well-formed `traceparent`.

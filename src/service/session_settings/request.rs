@@ -14,6 +14,7 @@ use crate::domain::budget::Budget;
 use crate::domain::limits::Limits;
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
+use crate::domain::name::is_client_name;
 use crate::domain::permission::{PermissionMode, Rule};
 use crate::domain::session::{Dispatch, InterruptedReplies};
 use crate::domain::string_enum::optional_string_enum;
@@ -33,7 +34,8 @@ pub(crate) struct CreateSession {
     pub(in crate::service) agent: Option<AgentChoice>,
     /// The id of the session in the client's own system: 1 to 255 characters without control
     /// characters, unique in the tenant, kept as long as the session. If a session has it already,
-    /// the request creates nothing and returns that session, whatever its settings are.
+    /// the request creates nothing and returns that session, whatever its settings are. If the request
+    /// names another `user` than that session, it fails with 409 `external_id_taken`.
     #[schema(min_length = 1, max_length = 255)]
     pub(in crate::service) external_id: Option<String>,
     /// A title for display, at most 500 characters.
@@ -137,10 +139,6 @@ pub(crate) struct ModelMetadata {
     pub(crate) user_id: Option<String>,
 }
 
-fn is_bad_name(name: &str) -> bool {
-    !(1..=255).contains(&name.chars().count()) || name.chars().any(char::is_control)
-}
-
 impl CreateSession {
     /// Checks the members that need nothing but the request.
     pub(in crate::service) fn check(&self) -> Result<(), Error> {
@@ -159,8 +157,8 @@ impl CreateSession {
         let title = self.title.as_deref().and_then(title_problem);
         refuse(title.is_some(), "/title", title.unwrap_or_default());
         let message = "is not 1 to 255 characters without control characters";
-        refuse(self.user.as_deref().is_some_and(is_bad_name), "/user", message);
-        refuse(self.external_id.as_deref().is_some_and(is_bad_name), "/external_id", message);
+        refuse(!self.user.as_deref().is_none_or(is_client_name), "/user", message);
+        refuse(!self.external_id.as_deref().is_none_or(is_client_name), "/external_id", message);
         refuse(is_unreadable(&self.metadata), "/metadata", NOT_READABLE);
         let metadata_len = self.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
         refuse(metadata_len > MAX_METADATA, "/metadata", "is larger than 16 kB");

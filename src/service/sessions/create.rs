@@ -48,7 +48,7 @@ pub(crate) async fn create_session(
     // The database cannot compare every external id.
     request.check()?;
     let tenant = creator.tenant;
-    let external_id = request.external_id.clone();
+    let external_id = request.external_id.clone().map(|id| (id, request.user.clone()));
     let creation = SessionCreation { service, tenant, key, external_id };
     if let Some(earlier) = in_time(creation.find_earlier()).await? {
         return Ok(earlier);
@@ -62,7 +62,8 @@ struct SessionCreation<'a> {
     service: &'a Service,
     tenant: TenantId,
     key: Option<IdempotencyKey>,
-    external_id: Option<String>,
+    /// The external id, and the user that the request names.
+    external_id: Option<(String, Option<String>)>,
 }
 
 impl SessionCreation<'_> {
@@ -77,7 +78,7 @@ impl SessionCreation<'_> {
                 Ok(Some(session)) => {
                     Ok(Some(CreatedSession { session, creation: Creation::Repeated }))
                 }
-                Ok(None) => Ok(self.find_external(conn).await?),
+                Ok(None) => self.find_external(conn).await?,
             })
         });
         earlier.await?
@@ -98,10 +99,15 @@ impl SessionCreation<'_> {
     async fn find_external(
         &self,
         conn: &mut PgConnection,
-    ) -> Result<Option<CreatedSession>, Error> {
-        let Some(external_id) = &self.external_id else { return Ok(None) };
+    ) -> Result<Result<Option<CreatedSession>, Error>, Error> {
+        let Some((external_id, user)) = &self.external_id else { return Ok(Ok(None)) };
         let session = find_by_external_id(conn, self.tenant, external_id).await?;
-        Ok(session.map(|session| CreatedSession { session, creation: Creation::Found }))
+        let Some(session) = session else { return Ok(Ok(None)) };
+        // Browsers choose external ids: one user must not get the session of another.
+        if user.is_some() && *user != session.settings.user {
+            return Ok(Err(Error::ExternalIdTaken));
+        }
+        Ok(Ok(Some(CreatedSession { session, creation: Creation::Found })))
     }
 
     /// Stores the session, or finds the one of a concurrent request with the same key or external id.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use twostep::domain::api_key::{ApiKey, Scope};
-use twostep::domain::ids::{DeliveryId, RunId, SessionId, TenantId, WebhookId};
+use twostep::domain::ids::{BrowserTokenId, DeliveryId, RunId, SessionId, TenantId, WebhookId};
 use twostep::outbound::AllowedHosts;
 
 use crate::support::{
@@ -59,6 +59,7 @@ pub(super) struct Ids {
     webhook: String,
     delivery: String,
     agent: String,
+    browser_token: String,
 }
 
 impl Ids {
@@ -71,10 +72,16 @@ impl Ids {
             delivery: DeliveryId::new().to_string(),
             // An id is also a valid name.
             agent: SessionId::new().to_string(),
+            browser_token: BrowserTokenId::new().to_string(),
         }
     }
 
-    fn all(&self) -> [(&'static str, &str); 6] {
+    /// The ids with those of another session.
+    pub(super) fn of_session(&self, session: &str) -> Self {
+        Self { session: session.to_owned(), ..self.clone() }
+    }
+
+    fn all(&self) -> [(&'static str, &str); 7] {
         [
             ("session_id", &self.session),
             ("run_id", &self.run),
@@ -82,11 +89,17 @@ impl Ids {
             ("webhook_id", &self.webhook),
             ("delivery_id", &self.delivery),
             ("name", &self.agent),
+            ("token_id", &self.browser_token),
         ]
     }
 }
 
 impl Route {
+    /// The method and the path, as a line for comparisons.
+    pub(super) fn line(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
     fn is_reading(&self) -> bool {
         self.method == Method::GET || self.name == "create_ticket"
     }
@@ -101,6 +114,9 @@ impl Route {
         if self.name == "delete_session" {
             // Requests to other routes have created forks.
             path.push_str("?forks=delete");
+        }
+        if self.name == "revoke_browser_tokens" {
+            path.push_str("?user=anna");
         }
         let request = client.request(self.method.clone(), app.url(&path));
         if !self.takes_body {
@@ -126,6 +142,8 @@ impl Route {
             "create_webhook" => {
                 json!({ "url": "http://hooks.invalid/", "events": ["run.completed"] })
             }
+            "create_browser_token" => json!({ "user": "anna", "scopes": ["read"] }),
+            "renew_browser_token" => json!({}),
             "put_agent" => json!({ "description": "Rings bells." }),
             "update_webhook" => json!({ "description": "Bells" }),
             "replay_deliveries" => json!({ "since": "2026-01-01T00:00:00Z" }),
@@ -156,7 +174,7 @@ async fn comparable_response(
     (status, headers, body)
 }
 
-async fn status(request: RequestBuilder) -> StatusCode {
+pub(super) async fn status(request: RequestBuilder) -> StatusCode {
     // The body is not read: a stream has no end.
     request.send().await.unwrap().status()
 }
@@ -177,9 +195,13 @@ pub(super) async fn waiting_run(session: &Session<'_>) -> Ids {
     let (webhook, delivery) = failed_delivery(session.app).await;
     let agent = session.app.client.put(session.app.url("/v1/agents/ringer"));
     assert_eq!(agent.json(&json!({})).send().await.unwrap().status(), 201);
+    let token = json!({ "session_id": session.id, "scopes": ["read"] });
+    let token = session.app.post("/v1/browser_tokens").json(&token).send().await.unwrap();
+    let token: Value = token.json().await.unwrap();
+    let browser_token = token["id"].as_str().unwrap().to_owned();
     let (session, call, agent) =
         (session.id.clone(), "toolu_01ring".to_owned(), "ringer".to_owned());
-    Ids { session, run, call, webhook, delivery, agent }
+    Ids { session, run, call, webhook, delivery, agent, browser_token }
 }
 
 /// A webhook with a failed delivery.
@@ -353,8 +375,9 @@ async fn every_route_accepts_a_valid_token() {
 async fn assert_accepted(app: TestApp, client: Client) {
     let session = app.session().await;
     let ids = waiting_run(&session).await;
-    let (last, mut routes): (Vec<_>, Vec<_>) =
-        routes().into_iter().partition(|route| route.name.starts_with("delete_"));
+    let (last, mut routes): (Vec<_>, Vec<_>) = routes().into_iter().partition(|route| {
+        route.name.starts_with("delete_") || route.name == "revoke_browser_token"
+    });
     // First, while the call still waits: after requests to other routes its response varies.
     routes.sort_by_key(|route| route.name != "create_tool_results");
     for route in routes {

@@ -1,6 +1,7 @@
 //! Authentication, scopes, tenants and limits of callers.
 
 mod browser_guard;
+mod browser_tokens;
 mod caching;
 mod database_unavailable;
 mod every_route;

@@ -49,9 +49,10 @@ fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// The ids of all operations. Clients rely on them, so none is ever removed.
-const OPERATIONS: [&str; 54] = [
+const OPERATIONS: [&str; 58] = [
     "cancel_run",
     "cancel_session",
+    "create_browser_token",
     "create_events",
     "create_fork",
     "create_message",
@@ -94,8 +95,11 @@ const OPERATIONS: [&str; 54] = [
     "list_tools",
     "list_webhooks",
     "put_agent",
+    "renew_browser_token",
     "replay_deliveries",
     "replay_delivery",
+    "revoke_browser_token",
+    "revoke_browser_tokens",
     "rotate_webhook_secret",
     "stream_events",
     "stream_probe",

@@ -2,11 +2,14 @@
 
 use serde::Deserialize;
 
+use crate::domain::browser_token::BrowserScope;
 use crate::domain::limits::Limits;
 use crate::domain::permission::PermissionMode;
 use crate::domain::run_options::OnBusy;
 use crate::domain::string_enum::optional_string_enum;
 use crate::domain::tool::ToolChoice;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
 use crate::service::client_tool::ClientTool;
 use crate::service::content::{ContentInput, InputContent};
 use crate::service::json::{object, objects, some_object};
@@ -45,6 +48,22 @@ pub(in crate::http) struct CreateMessage {
     /// The permission mode of the session from this message on.
     #[serde(default, deserialize_with = "optional_string_enum")]
     permission_mode: Option<PermissionMode>,
+}
+
+impl CreateMessage {
+    /// Refuses members that a browser cannot decide on. The handler of the route has checked the
+    /// scope `post`.
+    pub(super) fn check_browser(&self, caller: &Caller) -> Result<(), ApiError> {
+        if self.on_busy == Some(OnBusy::Interrupt) {
+            caller.require(BrowserScope::Cancel)?;
+        }
+        let has_settings = self.permission_mode.is_some() || self.limits != Limits::default();
+        if caller.is_browser() && has_settings {
+            let reason = "`permission_mode` and `limits` of a message need an API key";
+            return Err(ApiError::NoBrowserTokens(reason));
+        }
+        Ok(())
+    }
 }
 
 impl From<CreateMessage> for MessageInput {

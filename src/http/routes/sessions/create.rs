@@ -40,6 +40,7 @@ use crate::service::sessions;
                  ("etag" = String, description = "The version of the session."),
                  ("idempotency-replayed" = String, description = "`true` for a repeated request."))),
         (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`external_id_taken`: a session of another user has this `external_id`.", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "`unsupported_media_type`", body = Problem, content_type = "application/problem+json"),
@@ -55,5 +56,5 @@ pub(in crate::http) async fn create_session(
 ) -> Result<Response, ApiError> {
     let KeyedJsonBody(request, key) = body;
     let created = sessions::create_session(&api.service, &caller.creator(), request, key).await?;
-    Ok(created_response(&api, created))
+    Ok(created_response(&api, &caller, created))
 }

@@ -72,7 +72,7 @@ pub(in crate::http) async fn create_fork(
     let key = idempotency_key(&headers)?;
     let source = ForkSource { tenant: caller.tenant, session_id, key };
     let created = fork::create_fork(&api.service, source, request).await?;
-    Ok(created_response(&api, created))
+    Ok(created_response(&api, &caller, created))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

@@ -51,5 +51,5 @@ pub(in crate::http) async fn import_session(
     let request = ImportRequest { creator: caller.creator(), body, size: body_permits.bytes() };
     let session = import::import_session(&api.service, request).await?;
     drop(body_permits);
-    Ok(created_response(&api, CreatedSession { session, creation: Creation::New }))
+    Ok(created_response(&api, &caller, CreatedSession { session, creation: Creation::New }))
 }

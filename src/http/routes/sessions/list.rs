@@ -41,8 +41,21 @@ pub(in crate::http) async fn list_sessions(
     query: SessionQuery,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let SessionQuery { page, filter } = query;
+    let SessionQuery { page, mut filter } = query;
+    if let Some(user) = caller.only_user() {
+        if filter.user.as_ref().is_some_and(|other| other != user) {
+            return Err(ApiError::NoBrowserTokens("`user` is not the user of the token"));
+        }
+        filter.user = Some(user.to_owned());
+    }
     let page = sessions::list_sessions(&api.service, caller.tenant, &filter, page).await?;
-    let resource = |session| SessionResource::in_list(session, &api.service.permissions);
+    let operator = &api.service.permissions;
+    let resource = |session| {
+        if caller.is_browser() {
+            SessionResource::for_browser(session, operator)
+        } else {
+            SessionResource::in_list(session, operator)
+        }
+    };
     Ok(respond(page.map(resource), &uri))
 }

@@ -16,8 +16,8 @@ use crate::service::paging::PageRequest;
 const MAX_MEMBERS: usize = 5;
 /// Maximum length of the search text, in characters.
 const MAX_WORDS: usize = 200;
-/// Maximum length of an external id, in characters.
-const MAX_EXTERNAL_ID: usize = 255;
+/// Maximum length of an external id and of the name of a user, in characters.
+const MAX_NAME: usize = 255;
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +54,9 @@ pub(in crate::http) struct ListSessions {
     /// Selects the session with this external id.
     #[param(max_length = 255)]
     external_id: Option<String>,
+    /// Selects the sessions of this user.
+    #[param(max_length = 255)]
+    user: Option<String>,
     /// Selects the sessions of this session's sub-agents. Without it, sessions of sub-agents are left
     /// out.
     #[param(value_type = Option<String>, pattern = "^ses_[0-9a-f]{32}$")]
@@ -104,7 +107,8 @@ impl SessionQuery {
             words: list.q.map(words).transpose()?,
             created_after: list.created_after.map(storable),
             created_before: list.created_before.map(storable),
-            external_id: list.external_id.map(external_id).transpose()?,
+            external_id: list.external_id.map(|id| name("external_id", id)).transpose()?,
+            user: list.user.map(|user| name("user", user)).transpose()?,
             parent: list.parent,
         };
         Ok(Self { page, filter })
@@ -144,12 +148,12 @@ fn words(q: String) -> Result<String, ApiError> {
     Ok(q)
 }
 
-fn external_id(id: String) -> Result<String, ApiError> {
-    if id.chars().count() > MAX_EXTERNAL_ID || id.contains('\0') {
+fn name(parameter: &str, name: String) -> Result<String, ApiError> {
+    if name.chars().count() > MAX_NAME || name.contains('\0') {
         let cause = "is longer than 255 characters or has a NUL character";
-        return Err(ApiError::query("external_id", cause));
+        return Err(ApiError::query(parameter, cause));
     }
-    Ok(id)
+    Ok(name)
 }
 
 /// Raises a time to the epoch: no session is older, and Postgres does not store every earlier time.

@@ -25,6 +25,8 @@ use crate::http::extract::path::SessionPath;
 use crate::http::resources::SessionResource;
 use crate::http::state::Api;
 use crate::service::sessions::find_session;
+use response::session_resource;
+
 pub(in crate::http) use create::*;
 pub(in crate::http) use delete::*;
 pub(in crate::http) use export::*;
@@ -58,7 +60,5 @@ pub(in crate::http) async fn get_session(
 ) -> Result<Response, ApiError> {
     let SessionPath(id) = path;
     let session = find_session(&api.service, caller.tenant, id).await?;
-    Ok(unless_known(&headers, session.last_seq, || {
-        Json(SessionResource::new(session, &api.service.permissions))
-    }))
+    Ok(unless_known(&headers, session.last_seq, || Json(session_resource(&api, &caller, session))))
 }

@@ -98,5 +98,5 @@ pub(in crate::http) async fn update_session(
     let update =
         SessionUpdate { tenant: caller.tenant, session_id, expected: expected(&headers), changes };
     let session = sessions::update_session(&api.service, update).await?;
-    Ok(session_response(&api, session))
+    Ok(session_response(&api, &caller, session))
 }

@@ -1,0 +1,140 @@
+//! The routes that accept browser tokens. Every other route refuses them.
+
+use http::Method;
+
+use crate::domain::browser_token::BrowserScope;
+
+/// The conditions of a route for browser tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BrowserRoute {
+    /// The scope that the token must have; none if any is enough.
+    pub(super) scope: Option<BrowserScope>,
+    /// True for the routes of one session, which must be one of the token's.
+    pub(super) is_of_session: bool,
+    /// True if the token must be one of a user.
+    pub(super) needs_user: bool,
+}
+
+/// The conditions of a route, by its pattern; none for a route that is not for browsers.
+///
+/// Routes that show exact requests, exports and checks of a session are not for browsers: they contain
+/// what the operator and the back end have added to the conversation.
+pub(super) fn browser_route(method: &Method, pattern: &str) -> Option<BrowserRoute> {
+    let method = if method == Method::HEAD { "GET" } else { method.as_str() };
+    let path = pattern.strip_prefix("/v1").unwrap_or(pattern);
+    let of_session = |scope| BrowserRoute { scope, is_of_session: true, needs_user: false };
+    if let Some(rest) = path.strip_prefix("/sessions/{session_id}") {
+        if (method, rest) == ("POST", "/forks") {
+            return Some(BrowserRoute { needs_user: true, ..of_session(Some(BrowserScope::Post)) });
+        }
+        return Some(of_session(Some(session_scope(method, rest)?)));
+    }
+    match (method, path) {
+        ("GET", "/sessions") => Some(BrowserRoute {
+            scope: Some(BrowserScope::Read),
+            is_of_session: false,
+            needs_user: true,
+        }),
+        ("GET", "/info") => {
+            Some(BrowserRoute { scope: None, is_of_session: false, needs_user: false })
+        }
+        _ => None,
+    }
+}
+
+/// The scope for a route of a session, by the part of the pattern after the id of the session.
+fn session_scope(method: &str, rest: &str) -> Option<BrowserScope> {
+    Some(match (method, rest) {
+        (
+            "GET",
+            ""
+            | "/messages"
+            | "/events"
+            | "/events/stream"
+            | "/runs"
+            | "/runs/{run_id}"
+            | "/runs/{run_id}/stream"
+            | "/runs/{run_id}/explain"
+            | "/approvals"
+            | "/todos",
+        )
+        | ("POST", "/tickets") => BrowserScope::Read,
+        ("POST", "/messages" | "/tool_results") => BrowserScope::Post,
+        ("POST", "/approvals/{tool_use_id}") => BrowserScope::Decide,
+        ("POST", "/cancel" | "/runs/{run_id}/cancel") => BrowserScope::Cancel,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::openapi::document;
+
+    #[test]
+    fn the_routes_for_browsers_are_these() {
+        let mut routes = Vec::new();
+        for (path, item) in &document().paths.paths {
+            let operations = [
+                (Method::GET, &item.get),
+                (Method::POST, &item.post),
+                (Method::PUT, &item.put),
+                (Method::PATCH, &item.patch),
+                (Method::DELETE, &item.delete),
+            ];
+            for (method, operation) in operations {
+                let Some(route) = browser_route(&method, path) else { continue };
+                // A rule without its operation may be misspelled.
+                assert!(operation.is_some(), "{method} {path}");
+                let scope = route.scope.map_or("any", BrowserScope::as_str);
+                routes.push(format!("{scope} {method} {path}"));
+            }
+        }
+        routes.sort_unstable();
+        let sessions = "/v1/sessions/{session_id}";
+        let mut expected: Vec<String> = [
+            "cancel POST /cancel",
+            "cancel POST /runs/{run_id}/cancel",
+            "decide POST /approvals/{tool_use_id}",
+            "post POST /forks",
+            "post POST /messages",
+            "post POST /tool_results",
+            "read GET ",
+            "read GET /approvals",
+            "read GET /events",
+            "read GET /events/stream",
+            "read GET /messages",
+            "read GET /runs",
+            "read GET /runs/{run_id}",
+            "read GET /runs/{run_id}/explain",
+            "read GET /runs/{run_id}/stream",
+            "read GET /todos",
+            "read POST /tickets",
+        ]
+        .iter()
+        .map(|line| {
+            let (method, rest) = line.rsplit_once(' ').unwrap();
+            format!("{method} {sessions}{rest}")
+        })
+        .collect();
+        expected.extend(["any GET /v1/info".to_owned(), "read GET /v1/sessions".to_owned()]);
+        expected.sort_unstable();
+        assert_eq!(routes, expected);
+    }
+
+    #[test]
+    fn an_unknown_route_or_method_is_not_for_browsers() {
+        for (method, pattern) in [
+            (Method::DELETE, "/v1/sessions/{session_id}"),
+            (Method::PATCH, "/v1/sessions/{session_id}"),
+            (Method::POST, "/v1/sessions"),
+            (Method::POST, "/v1/sessions/{session_id}/events"),
+            (Method::GET, "/v1/sessions/{session_id}/export"),
+            (Method::GET, "/v1/sessions/{session_id}/runs/{run_id}/requests/{n}"),
+            (Method::POST, "/v1/browser_tokens"),
+            (Method::GET, "/v1/later"),
+        ] {
+            assert_eq!(browser_route(&method, pattern), None, "{method} {pattern}");
+        }
+    }
+}
