@@ -1,5 +1,6 @@
 //! The OpenAPI document, the API page, and the examples of the documentation.
 
+mod browser_back_ends;
 mod containers;
 mod curl_examples;
 mod docs_page;
