@@ -148,6 +148,9 @@ impl<'a> ClientEvents<'a> {
         for step in self.steps {
             effects.push(self.apply_step(conn, step).await?);
         }
+        if let Some(effect) = effects.iter_mut().rev().find_map(StepEffect::new_answer) {
+            effect.report_wait(conn, self.session_id).await?;
+        }
         Ok(Some(effects))
     }
 
@@ -182,6 +185,14 @@ impl<'a> ClientEvents<'a> {
 }
 
 impl StepEffect {
+    /// The answer of the step, unless an earlier request gave it.
+    fn new_answer(&mut self) -> Option<&mut AnswerEffect> {
+        match self {
+            Self::Answered { effect, .. } => Some(&mut **effect).filter(|effect| effect.is_new()),
+            Self::Stopped(_) => None,
+        }
+    }
+
     /// Publishes the effect, and adds the result of each event. Called after the commit.
     async fn publish(
         self,

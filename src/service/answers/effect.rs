@@ -10,7 +10,7 @@ use crate::service::error::Error;
 use crate::service::lookup::find_run;
 use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
-use crate::store::decisions::{LockedCall, plan_wake};
+use crate::store::decisions::{LockedCall, plan_wake, report_wait};
 use crate::store::events::{EventSpan, append, find_answers};
 
 /// An answered run.
@@ -20,8 +20,8 @@ pub(crate) struct AnsweredRun {
     pub(crate) run: Run,
     /// True if an earlier request gave the same answer.
     pub(crate) is_repeated: bool,
-    /// The events of the answer. None if the call has a default answer, which no event of the client
-    /// reports.
+    /// The events of the answer, without a report of calls that still wait. None if the call has a
+    /// default answer, which no event of the client reports.
     pub(crate) events: Option<EventSpan>,
 }
 
@@ -69,6 +69,25 @@ impl AnswerEffect {
         Ok(Self { run_id: call.run_id, events, frames, resumes_run, is_repeated: false })
     }
 
+    /// Reports the calls that the run still awaits after a new answer, if there are any. Called after
+    /// the last answer of a transaction, so that a client that returns several answers gets one
+    /// report.
+    pub(in crate::service) async fn report_wait(
+        &mut self,
+        conn: &mut PgConnection,
+        session_id: SessionId,
+    ) -> Result<(), Error> {
+        if !self.resumes_run && !self.is_repeated {
+            self.frames.extend(report_wait(conn, session_id, self.run_id).await?);
+        }
+        Ok(())
+    }
+
+    /// Returns true if no earlier request gave the answer.
+    pub(in crate::service) const fn is_new(&self) -> bool {
+        !self.is_repeated
+    }
+
     /// Publishes the events, and announces the run if it continues. Called after the commit.
     pub(in crate::service) async fn publish(
         self,
@@ -93,7 +112,12 @@ pub(super) async fn answer(
     session_id: SessionId,
     record: impl AsyncFnOnce(&mut PgConnection) -> Result<AnswerEffect, Error>,
 ) -> Result<AnsweredRun, Error> {
-    let effect = in_transaction(service, tenant, record).await?;
+    let work = async |conn: &mut PgConnection| {
+        let mut effect = record(conn).await?;
+        effect.report_wait(conn, session_id).await?;
+        Ok(effect)
+    };
+    let effect = in_transaction(service, tenant, work).await?;
     let RecordedAnswer { run_id, events, is_repeated } = effect.publish(service, session_id).await;
     let run = find_run(service, tenant, session_id, run_id).await?;
     Ok(AnsweredRun { run, is_repeated, events })

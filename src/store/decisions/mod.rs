@@ -5,6 +5,7 @@
 mod answer;
 mod pending;
 mod remembered_rules;
+mod reported_wait;
 
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
@@ -17,6 +18,7 @@ use crate::store::{StoreError, unreadable};
 pub use answer::{NewDecision, NewResult, decide, finish, plan_wake};
 pub use pending::list_pending;
 pub use remembered_rules::{list_remembered, remember};
+pub use reported_wait::report_wait;
 
 /// A call that is locked for the rest of the transaction.
 #[derive(Debug)]

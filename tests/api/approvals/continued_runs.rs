@@ -130,21 +130,99 @@ async fn the_stream_of_a_run_continues_after_waits_that_are_over() {
     }
 }
 
+/// The ids of the calls that the last event of a stream names as waiting.
+fn still_waiting(events: &[Received]) -> Value {
+    let last = events.last().unwrap();
+    let stop_reason = &last.data["stop_reason"];
+    assert_eq!(
+        (last.name.as_str(), &stop_reason["type"]),
+        ("session.status_idle", &json!("requires_action"))
+    );
+    stop_reason["event_ids"].clone()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn the_stream_of_a_result_ends_while_another_call_waits() {
+async fn the_stream_of_a_result_ends_with_the_calls_that_still_wait() {
     let app = app(&["toolu_1", "toolu_2"]).await;
     let session = app.session_with(json!({ "tools": [door()] })).await;
     session.ask("Open").await;
-    let first = streamed(session.submit_results(&result("toolu_1"))).await;
-    assert_eq!(names(&first), ["user.custom_tool_result"]);
+    // The second one is the response to a repeated request.
+    for _ in 0..2 {
+        let first = streamed(session.submit_results(&result("toolu_1"))).await;
+        assert_eq!(names(&first), ["user.custom_tool_result", "session.status_idle"]);
+        assert_eq!(still_waiting(&first), json!(["toolu_2"]));
+    }
     let request = session.submit_results(&result("toolu_1")).header("prefer", "wait=60");
     let waiting = json_of(request.send().await.unwrap(), 200).await;
     assert_eq!(
         (&waiting["status"], pending(&waiting)),
         (&json!("requires_action"), vec!["toolu_2"])
     );
+    let stop_reason = json!({ "type": "requires_action", "event_ids": ["toolu_2"] });
+    assert_eq!(session.read().await["stop_reason"], stop_reason);
     let second = streamed(session.submit_results(&result("toolu_2"))).await;
     assert_ends_with_answer(&second);
+}
+
+/// A service whose model calls two client tools, and one tool that needs an approval.
+async fn two_results_and_a_decision() -> TestApp {
+    let calls = calls_as(&[
+        ("toolu_1", "open_door", json!({ "door": 1 })),
+        ("toolu_2", "ring", json!({ "line": "a" })),
+        ("toolu_3", "open_door", json!({ "door": 3 })),
+    ]);
+    TestApp::start_with(replies(&[calls, says("It said: {{results}}")]), asks()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_stream_of_a_run_that_still_waits_ends_with_the_calls_that_wait() {
+    let app = two_results_and_a_decision().await;
+    let tools = json!([door(), "ring"]);
+    let session = app.session_with(json!({ "tools": tools })).await;
+    let run = session.ask("Open and ring").await;
+    let path = session.run_stream(&run);
+    // An open stream that began at the first wait.
+    let watcher = session.open(&path, run["seq"].as_i64()).await;
+    let answered = session.accepted(session.submit_results(&result("toolu_3"))).await;
+    assert_eq!(pending(&answered), ["toolu_1", "toolu_2"]);
+    let stream_url = answered["stream_url"].as_str().unwrap();
+    for path in [stream_url, &path] {
+        let events = streamed(app.get(path)).await;
+        assert_eq!(still_waiting(&events), json!(["toolu_1", "toolu_2"]), "{path}");
+    }
+    assert_eq!(still_waiting(&watcher.rest().await), json!(["toolu_1", "toolu_2"]));
+
+    // A stream that begins at the newest report stays open until something changes.
+    let mut watcher = session.open(&path, session.read().await["last_seq"].as_i64()).await;
+    let decided = streamed(session.decide("toolu_2", &json!({ "decision": "allow" }))).await;
+    assert_eq!(names(&decided), ["user.tool_confirmation", "session.status_idle"]);
+    assert_eq!(still_waiting(&decided), json!(["toolu_1"]));
+    assert_eq!(watcher.next().await.unwrap().name, "user.tool_confirmation");
+    assert_eq!(still_waiting(&watcher.rest().await), json!(["toolu_1"]));
+
+    assert_ends_with_answer(&streamed(session.submit_results(&result("toolu_1"))).await);
+    // The waits are over: the streams from the beginning pass over them.
+    for path in [stream_url, &path] {
+        assert_ends_with_answer(&streamed(app.get(path)).await);
+    }
+    assert_eq!(session.verify().await["findings"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_one_request_have_one_report_of_the_calls_that_wait() {
+    let app = two_results_and_a_decision().await;
+    let session = app.session_with(json!({ "tools": [door(), "ring"] })).await;
+    session.ask("Open and ring").await;
+    let events = json!([
+        { "type": "user.custom_tool_result", "custom_tool_use_id": "toolu_1", "content": "open" },
+        { "type": "user.tool_confirmation", "tool_use_id": "toolu_2", "result": "allow" },
+    ]);
+    let expected = ["user.custom_tool_result", "user.tool_confirmation", "session.status_idle"];
+    let waiting = streamed(post(&session, &events)).await;
+    assert_eq!(still_waiting(&waiting), json!(["toolu_3"]));
+    let kinds = session.kinds().await;
+    assert_eq!(kinds[kinds.len() - 3..], expected);
+    assert_ends_with_answer(&streamed(session.submit_results(&result("toolu_3"))).await);
 }
 
 async fn asks_for_a_ring() -> TestApp {

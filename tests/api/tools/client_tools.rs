@@ -109,6 +109,7 @@ async fn the_client_submits_results_one_by_one() {
         "agent.tool_result",
         "session.status_idle",
         "user.custom_tool_result",
+        "session.status_idle",
         "user.custom_tool_result",
         "session.status_running",
         "agent.message",
