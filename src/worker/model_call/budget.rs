@@ -12,6 +12,11 @@ use crate::worker::run::step_writer::StepWriter;
 use crate::worker::run::stop_cause::StopCause;
 
 impl ModelCalls<'_> {
+    /// True if a budget applies to the next request.
+    pub(super) fn needs_reservation(&self, writer: &StepWriter<'_>) -> bool {
+        writer.is_budgeted() || !self.run.settings().budget.is_open()
+    }
+
     /// Reserves the most that a request can use, in every budget that applies to it.
     pub(in crate::worker) async fn reserve(
         &self,
@@ -19,10 +24,28 @@ impl ModelCalls<'_> {
         request: &Request,
         form: &RequestForm,
     ) -> Result<(), StopCause> {
-        if !writer.is_budgeted() && self.run.settings().budget.is_open() {
+        self.reserve_bytes(writer, request.body.len(), form).await
+    }
+
+    /// Reserves the request in flight, which was sent before the commit of a step. The step has found
+    /// a budget that was created meanwhile.
+    pub(super) async fn reserve_late(&self, writer: &StepWriter<'_>) -> Result<(), StopCause> {
+        match &self.in_flight {
+            Some(request) => self.reserve_bytes(writer, request.body.len(), &request.form).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn reserve_bytes(
+        &self,
+        writer: &StepWriter<'_>,
+        bytes: usize,
+        form: &RequestForm,
+    ) -> Result<(), StopCause> {
+        if !self.needs_reservation(writer) {
             return Ok(());
         }
-        let bytes = i64::try_from(request.body.len()).unwrap_or(i64::MAX);
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         let pool = &self.run.services.pool;
         let reserve = |_| {
             pool.with(async |conn| {

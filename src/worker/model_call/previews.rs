@@ -43,6 +43,8 @@ pub(super) struct Previews<'a> {
     thoughts: usize,
     pending: Option<PendingText>,
     flushed_at: Option<Instant>,
+    /// The pieces of the reply that no reader may receive yet.
+    held: Option<Vec<Progress>>,
 }
 
 impl<'a> Previews<'a> {
@@ -57,10 +59,27 @@ impl<'a> Previews<'a> {
             thoughts: 0,
             pending: None,
             flushed_at: None,
+            held: None,
+        }
+    }
+
+    /// Holds all pieces back until [`Self::release`].
+    pub(super) fn hold_if(&mut self, is_early: bool) {
+        self.held = is_early.then(Vec::new);
+    }
+
+    /// Publishes the pieces that were held back.
+    pub(super) fn release(&mut self) {
+        for progress in self.held.take().into_iter().flatten() {
+            self.push(progress);
         }
     }
 
     pub(super) fn push(&mut self, progress: Progress) {
+        if let Some(held) = &mut self.held {
+            held.push(progress);
+            return;
+        }
         match progress {
             Progress::Nothing => {}
             Progress::TextStarted { index: block } => {

@@ -1,4 +1,11 @@
 //! One request to the model: sent, streamed to readers, and sent again where that can help.
+//!
+//! The step before the request may still be being committed. Readers receive nothing of the reply
+//! before the commit, and the run does not go on. If the commit fails, the request is aborted. Then no
+//! record of it is stored: a reply of which something was received may have been billed, which is
+//! logged.
+
+use std::pin::pin;
 
 use futures::FutureExt as _;
 use tokio::time::{Instant, sleep_until};
@@ -13,10 +20,18 @@ use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
 use crate::model::server_health::{Health, Pass};
-use crate::model::{ModelError, Reply, Request, retry};
+use crate::model::{ModelError, Progress, Reply, ReplyStream, Request, retry};
 use crate::spans::OpenSpan;
 use crate::worker::run::state::RunState;
+use crate::worker::run::step_writer::StepWriter;
 use crate::worker::run::stop_cause::StopCause;
+
+/// A try of a request.
+struct RequestTry {
+    request: Request,
+    ids: ReplyIds,
+    deadline: RequestDeadline,
+}
 
 impl ModelCalls<'_> {
     /// Sends the next request of the loop, as far as budgets allow. If the model's server refuses a
@@ -29,6 +44,10 @@ impl ModelCalls<'_> {
         let RequestParameters { head, choice, max_tokens, ids } = parameters;
         loop {
             let writer = &mut state.writer;
+            if self.needs_reservation(writer) {
+                // The budget counts what the step before the request has used.
+                writer.finish().await?;
+            }
             self.report_repairs(writer);
             let prefix = self.report_prefix(writer);
             let messages = writer.transcript.messages();
@@ -61,10 +80,12 @@ impl ModelCalls<'_> {
         let mut failures = 0;
         loop {
             let pass = self.permit(state, failures, deadline).await?;
-            let error = match self.try_once(request.clone(), ids, pass, deadline).await? {
+            let next_try = RequestTry { request: request.clone(), ids, deadline };
+            let error = match self.try_once(&mut state.writer, next_try, pass).await? {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
+            state.writer.finish().await?;
             failures += 1;
             self.log_failure(failures, &error);
             // The run can continue without a summary, and answers need the retry budget more.
@@ -98,19 +119,21 @@ impl ModelCalls<'_> {
     /// One try. The outer error stops the run; after the inner one the request may be tried again.
     async fn try_once(
         &mut self,
-        request: Request,
-        ids: ReplyIds,
+        writer: &mut StepWriter<'_>,
+        next_try: RequestTry,
         mut pass: Pass<'_>,
-        deadline: RequestDeadline,
     ) -> Result<Result<Reply, ModelError>, StopCause> {
+        let RequestTry { request, ids, deadline } = next_try;
         let mut recorder = TryRecorder::begin();
         let span = begin_request_span(self.run);
         let trace = span.as_ref().and_then(OpenSpan::place);
         let trace = trace.or_else(|| self.run.claim.options.trace.map(Trace::next));
         let request = Request { trace, ..request };
         let signals = &self.run.signals;
-        let streamed = deadline.limit(self.stream(request, ids, &mut pass, &mut recorder));
-        let ended = signals.unless_stopped(streamed.map(Result::flatten)).await;
+        let streamed = self.stream(writer, (request, ids), &mut pass, &mut recorder);
+        let streamed =
+            deadline.limit(streamed).map(|done| done.unwrap_or_else(|error| Ok(Err(error))));
+        let ended = signals.unless_stopped(streamed).await.flatten();
         match &ended {
             Ok(Ok(reply)) => {
                 self.streaming = None;
@@ -152,30 +175,39 @@ impl ModelCalls<'_> {
 
     async fn stream(
         &mut self,
-        request: Request,
-        ids: ReplyIds,
+        writer: &mut StepWriter<'_>,
+        (request, ids): (Request, ReplyIds),
         pass: &mut Pass<'_>,
         recorder: &mut TryRecorder,
-    ) -> Result<Reply, ModelError> {
+    ) -> Result<Result<Reply, ModelError>, StopCause> {
         let (run, services) = (self.run, self.run.services);
         let has_previews = self.in_flight.as_ref().is_some_and(RequestInFlight::is_answer);
-        let mut previews = Previews::new(&services.bus, run.session_id(), run.run_id(), ids);
-        let sent = services.model.send(request).await;
+        let sent = self.send(writer, request).await?;
         if let Some((status, head)) = sent.as_ref().err().and_then(ModelError::head) {
             recorder.head(status, head);
         }
-        let stream = self.streaming.insert(sent?);
+        let stream = match sent {
+            Ok(stream) => self.streaming.insert(stream),
+            Err(error) => return Ok(Err(error)),
+        };
         recorder.head(200, stream.head());
         faults::point(Point::RequestSent).await;
+        let mut previews = Previews::new(&services.bus, run.session_id(), run.run_id(), ids);
+        previews.hold_if(writer.is_pending());
         loop {
             let flush_at = previews.flush_at();
             tokio::select! {
                 biased;
+                committed = writer.finish(), if writer.is_pending() => {
+                    committed?;
+                    self.reserve_late(writer).await?;
+                    previews.release();
+                }
                 () = sleep_until(flush_at.unwrap_or_else(Instant::now)), if flush_at.is_some() => {
                     previews.flush();
                 }
-                progress = stream.next() => match progress? {
-                    Some(progress) => {
+                progress = next(&mut self.streaming) => match progress {
+                    Ok(Some(progress)) => {
                         // The server works, so other runs need not wait for the end of this reply.
                         pass.report(Health::Healthy, Instant::now());
                         if has_previews {
@@ -183,11 +215,44 @@ impl ModelCalls<'_> {
                         }
                         faults::point(Point::InReply).await;
                     }
-                    None => break,
+                    Ok(None) => break,
+                    Err(error) => return Ok(Err(error)),
                 },
             }
         }
+        if writer.is_pending() {
+            writer.finish().await?;
+            self.reserve_late(writer).await?;
+            previews.release();
+        }
         previews.flush();
-        stream.finish()
+        Ok(self.streaming.as_ref().map_or(Err(ModelError::Truncated), ReplyStream::finish))
+    }
+
+    /// Sends a request, while the step before it is being committed.
+    async fn send(
+        &self,
+        writer: &mut StepWriter<'_>,
+        request: Request,
+    ) -> Result<Result<ReplyStream, ModelError>, StopCause> {
+        let mut sending = pin!(self.run.services.model.send(request));
+        loop {
+            tokio::select! {
+                biased;
+                committed = writer.finish(), if writer.is_pending() => {
+                    committed?;
+                    self.reserve_late(writer).await?;
+                }
+                sent = &mut sending => return Ok(sent),
+            }
+        }
+    }
+}
+
+/// The next part of a reply.
+async fn next(streaming: &mut Option<ReplyStream>) -> Result<Option<Progress>, ModelError> {
+    match streaming {
+        Some(stream) => stream.next().await,
+        None => Ok(None),
     }
 }

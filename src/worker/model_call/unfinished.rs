@@ -148,6 +148,16 @@ impl ModelCalls<'_> {
         }
     }
 
+    /// Drops the request in flight, which was sent with a step that was not committed: neither the
+    /// messages that it contains nor its announcement are stored. What it used is logged.
+    pub(in crate::worker) fn discard_request(&mut self) {
+        self.log_lost_usage();
+        self.in_flight = None;
+        self.start_event = None;
+        self.interrupted = None;
+        self.tries.clear();
+    }
+
     /// Logs what the request in flight used: without the lease it cannot be stored.
     pub(in crate::worker) fn log_lost_usage(&mut self) {
         let UnfinishedTries { usage, .. } = self.take_unfinished();

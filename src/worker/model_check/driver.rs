@@ -29,7 +29,7 @@ impl Work<'_> {
             Next::Resume => self.resume(),
             Next::Announce => self.announce(),
             Next::Decide => self.decide(),
-            Next::Wait => self.store_reply(),
+            Next::Wait => self.end_request(),
             Next::Plan => self.plan(),
             Next::Run(WRITE) => self.check_lease(),
             Next::Run(_) => self.begin_effect(),
@@ -75,6 +75,19 @@ impl Work<'_> {
             agent::Step::CallTools(_) => self.call_tools(),
             agent::Step::Finish(_) => unreachable!("a run settles with its last reply"),
         }
+    }
+
+    /// The step that is being committed comes before the reply.
+    fn end_request(&mut self) -> bool {
+        if self.driver.pending.is_none() || !self.rules.replies_wait_for_results {
+            return self.store_reply();
+        }
+        self.finish()
+    }
+
+    /// Commits the step that is being committed, if there is one. Returns false if it is refused.
+    pub(super) fn finish(&mut self) -> bool {
+        self.driver.pending.take().is_none_or(|step| self.commit(step))
     }
 
     fn store_reply(&mut self) -> bool {
@@ -191,10 +204,10 @@ impl Work<'_> {
             is_progress: true,
             settles: None,
         };
-        let is_stored = self.commit(step);
+        self.driver.pending = Some(step);
         self.driver.history.push(results);
         self.driver.forget_calls();
-        is_stored && self.next(Next::Decide)
+        self.next(Next::Decide)
     }
 
     /// The state in memory may differ from the stored one: the calls are closed by the ledger.

@@ -1,6 +1,6 @@
 //! The invariants that every state must satisfy.
 
-use super::state::{CALLS, HistoryEntry, Next, State};
+use super::state::{CALLS, Driver, History, HistoryEntry, Next, State};
 use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
 
@@ -69,8 +69,17 @@ fn is_reply_kept(state: &State) -> bool {
         driver.attempt == state.tables.attempt
             && driver.next == Next::Wait
             && state.tables.status == RunStatus::Running
-            && driver.history != state.tables.history
+            && driver.history != stored_with_pending(state, driver)
     })
+}
+
+/// The stored history and the message that a driver is committing.
+fn stored_with_pending(state: &State, driver: &Driver) -> History {
+    let mut history = state.tables.history;
+    if let Some(message) = driver.pending.and_then(|step| step.message) {
+        history.push(message);
+    }
+    history
 }
 
 fn is_poison_stopped(state: &State) -> bool {

@@ -25,6 +25,8 @@ pub(super) struct Rules {
     pub(super) runs_wait_in_line: bool,
     /// A driver resumes from the stored messages.
     pub(super) drivers_resume: bool,
+    /// A reply is stored after the results that its request contains.
+    pub(super) replies_wait_for_results: bool,
     /// A run that is stopped answers its open calls.
     pub(super) open_calls_are_closed: bool,
     /// The lease of a stopped worker expires.
@@ -44,6 +46,7 @@ impl Rules {
         progress_is_noticed: true,
         runs_wait_in_line: true,
         drivers_resume: true,
+        replies_wait_for_results: true,
         open_calls_are_closed: true,
         leases_end: true,
     };

@@ -1,5 +1,6 @@
 //! The state of the model: the tables, the drivers, the effects outside, and the faults so far.
 
+use super::store::Step;
 use crate::domain::run_status::RunStatus;
 use crate::domain::tool::CallState;
 
@@ -100,6 +101,8 @@ pub(super) struct Driver {
     /// The results in memory, and which of them are in the ledger.
     pub(super) results: Ledger,
     pub(super) recorded: [bool; CALLS],
+    /// The step that is being committed while the driver waits for the model.
+    pub(super) pending: Option<Step>,
 }
 
 impl Driver {
@@ -113,6 +116,7 @@ impl Driver {
             ledger: None,
             results: [None; CALLS],
             recorded: [false; CALLS],
+            pending: None,
         }
     }
 

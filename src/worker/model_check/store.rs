@@ -5,7 +5,7 @@ use super::state::{CRASH_LOOP_AFTER, Driver, HistoryEntry, Ledger, Next, State};
 use crate::domain::run_status::RunStatus;
 
 /// The changes of a step, a model of [`crate::store::step::StepCommit`].
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Step {
     pub(super) message: Option<HistoryEntry>,
     pub(super) records: Ledger,

@@ -56,8 +56,11 @@ fn advance(state: &State, rules: &Rules, driver_slot: DriverSlot, found: &mut Ve
     // A driver notices a cancellation where it waits.
     let waits = matches!(driver.next, Next::Wait | Next::Run(EFFECT) | Next::Effect);
     if waits && state.tables.is_cancel_requested {
-        let mut after = *state;
-        after.drivers[slot] = Some(Driver { next: Next::Close(RunStatus::Cancelled), ..driver });
+        let mut work = Work { rules, process, driver, state: *state };
+        let is_there = work.finish();
+        let closing = Driver { next: Next::Close(RunStatus::Cancelled), ..work.driver };
+        let mut after = work.state;
+        after.drivers[slot] = is_there.then_some(closing);
         found.push(("a driver notices that its run is cancelled", after));
     }
 }

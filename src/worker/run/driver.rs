@@ -7,6 +7,7 @@ use super::context::RunContext;
 use super::interrupted::interrupted_message;
 use super::messages::{new_user_message, reply_id, user_message};
 use super::outcome::{idle_event, outcome};
+use super::pending_step::OwnedStep;
 use super::resume::{read_history, resume};
 use super::signals::Signals;
 use super::slot::Slot;
@@ -255,23 +256,24 @@ impl Driver<'_> {
         state.progress.agent.push(&message)?;
         let mut events = round.events;
         model.announce(&mut state.progress, &mut events);
-        let messages = [new_user_message(message)];
-        let step = StepCommit {
+        let step = OwnedStep {
+            messages: vec![new_user_message(message)],
             recorded_message_seq: state.writer.last_message_seq(),
-            recorded: &round.records,
-            events: &events,
-            state_changes: &round.state_changes,
-            ..StepCommit::default()
+            recorded: round.records,
+            events,
+            state_changes: round.state_changes,
         };
-        state.writer.store(&messages, &step).await?;
-        faults::point(Point::ResultsStored).await;
-        Ok(())
+        state.writer.begin(step).await
     }
 
     /// Settles or releases a run that cannot continue here.
     async fn end(&mut self, cause: StopCause) -> Result<(), StopCause> {
         // Cancels calls that are still being executed: no result is expected any more.
         self.tools.cancel_calls();
+        let cause = self.state.writer.finish().await.err().unwrap_or(cause);
+        if self.state.writer.has_lost_step() {
+            self.model.discard_request();
+        }
         if matches!(cause, StopCause::LeaseLost) {
             self.run.services.metrics.lease_lost();
             self.run.services.lost_leases.add(self.run.claim.fence);

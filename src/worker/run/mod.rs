@@ -10,6 +10,7 @@ pub(in crate::worker) mod history_memory;
 mod interrupted;
 pub(in crate::worker) mod messages;
 mod outcome;
+pub(in crate::worker) mod pending_step;
 pub(in crate::worker) mod progress;
 mod resume;
 pub(in crate::worker) mod signals;

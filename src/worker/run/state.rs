@@ -66,6 +66,7 @@ impl<'a> RunState<'a> {
         if is_finished || !self.slot.end_time_slice() {
             return Ok(());
         }
+        self.writer.finish().await?;
         let since = Instant::now();
         self.run.signals.unless_draining(self.slot.reacquire()).await?;
         self.progress.exclude(since.elapsed());

@@ -1,12 +1,15 @@
 //! The writer of a run: one step at a time, fenced by the attempt, and exactly once.
+//!
+//! The run waits for the commit of a step, with one exception: it may send its next request to the
+//! model meanwhile ([`StepWriter::begin`]).
 
 use sqlx::PgConnection;
 
 use super::context::RunContext;
+use super::pending_step::{OwnedStep, PendingStep, StepEffects};
 use super::stop_cause::StopCause;
 use crate::domain::event::NewEvent;
 use crate::domain::permission::PermissionMode;
-use crate::domain::state_change::StateChange;
 use crate::faults::{self, Bug, Point};
 #[cfg(feature = "faults")]
 use crate::store::injected_bugs::commit;
@@ -34,6 +37,10 @@ pub(in crate::worker) struct StepWriter<'a> {
     /// The owner of the session has a budget.
     is_budgeted: bool,
     permission_mode: Option<PermissionMode>,
+    /// The step that is being committed while the run goes on.
+    pending: Option<PendingStep<'a>>,
+    /// A step was lost after the run had gone on with it.
+    has_lost_step: bool,
 }
 
 impl<'a> StepWriter<'a> {
@@ -48,6 +55,8 @@ impl<'a> StepWriter<'a> {
             others_wait: false,
             is_budgeted: claim.is_budgeted,
             permission_mode: claim.permissions.mode,
+            pending: None,
+            has_lost_step: false,
         }
     }
 
@@ -96,48 +105,136 @@ impl<'a> StepWriter<'a> {
         messages: &[NewMessage],
         step: &StepCommit<'_>,
     ) -> Result<(), StopCause> {
-        let services = self.run.services;
+        self.finish().await?;
+        let step = StepCommit { messages, ..*step };
+        // Boxed, because the future is large and a run waits most of the time for the model.
+        let committed = Box::pin(self.writing()?.commit(&step)).await?;
+        self.complete(committed, StepEffects::of(&step));
+        self.append(messages);
+        Ok(())
+    }
+
+    /// Begins to commit a step whose results the run needs only for its next request. The transcript
+    /// has the messages of the step at once. [`Self::finish`] waits for the commit, which goes on
+    /// only while it is polled: the run must not wait for anything else without polling it.
+    pub(in crate::worker) async fn begin(&mut self, step: OwnedStep) -> Result<(), StopCause> {
+        self.finish().await?;
+        let writing = self.writing()?;
+        self.append(&step.messages);
+        self.pending.insert(PendingStep::new(writing, step)).start().await;
+        Ok(())
+    }
+
+    /// True if a step is being committed.
+    pub(in crate::worker) fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// True if a step was lost after the run had gone on with it. The request that was sent with it
+    /// has no message to belong to.
+    pub(in crate::worker) fn has_lost_step(&self) -> bool {
+        self.has_lost_step
+    }
+
+    /// Waits for the commit of the step that is being committed, if there is one, and publishes its
+    /// events. Cancel safe.
+    pub(in crate::worker) async fn finish(&mut self) -> Result<(), StopCause> {
+        let Some(pending) = &mut self.pending else { return Ok(()) };
+        let committed = pending.committed().await;
+        let Some(pending) = self.pending.take() else { return Ok(()) };
+        match committed {
+            Ok(committed) => {
+                self.complete(committed, pending.effects);
+                Ok(())
+            }
+            Err(cause) => {
+                // It has messages that the database may not have, and so has the last request.
+                self.transcript = Transcript::default();
+                self.has_lost_step = true;
+                Err(cause)
+            }
+        }
+    }
+
+    /// The next step to write.
+    fn writing(&self) -> Result<StepWriting<'a>, StopCause> {
         if self.run.signals.lost.is_cancelled() {
             return Err(StopCause::LeaseLost);
         }
-        let step = StepCommit { messages, ..*step };
-        // Boxed, because the future is large and a run waits most of the time for the model.
-        let storing = Box::pin(self.run.retry(|is_retry| self.try_store(&step, is_retry)));
-        let committed = storing.await?;
+        Ok(StepWriting { run: self.run, steps: self.steps })
+    }
+
+    /// Applies the result of a committed step.
+    fn complete(&mut self, committed: Committed, step: StepEffects) {
+        let services = self.run.services;
         self.steps += 1;
-        let point = if step.settles.is_some() { Point::Settled } else { Point::StepStored };
-        faults::point(point).await;
-        if let Some((status, _)) = step.settles {
+        if let Some(status) = step.settles {
             services.metrics.run_settled(status);
         }
-        self.permission_mode = new_mode(step.state_changes).or(committed.permission_mode);
+        self.permission_mode = step.permission_mode.or(committed.permission_mode);
         self.others_wait = committed.queued > 0;
         self.is_budgeted = committed.is_budgeted;
         self.is_begun |= step.dequeues;
         self.steps_with_progress += u32::from(step.is_progress);
         services.bus.publish(self.run.session_id(), committed.frames);
+    }
+
+    fn append(&mut self, messages: &[NewMessage]) {
         for message in messages {
             self.transcript.push(message.message.role, message.message.content.as_str());
         }
-        Ok(())
+    }
+
+    /// Reads the messages that the transcript does not have yet.
+    pub(in crate::worker) async fn reload_transcript(&mut self) -> Result<(), StopCause> {
+        let mut retry = Retry::default();
+        loop {
+            match in_time(self.try_reload()).await {
+                Ok(()) => return Ok(()),
+                Err(error) => self.run.pause(&mut retry, error).await?,
+            }
+        }
+    }
+
+    async fn try_reload(&mut self) -> Result<(), StopCause> {
+        let (transcript, session_id) = (&mut self.transcript, self.run.session_id());
+        let load = async |conn: &mut PgConnection| transcript.catch_up(conn, session_id).await;
+        Ok(self.run.services.pool.with(load).await?)
+    }
+}
+
+/// A step to write: the one that follows the first `steps` ones of the run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StepWriting<'a> {
+    run: &'a RunContext<'a>,
+    steps: i32,
+}
+
+impl StepWriting<'_> {
+    /// Commits the step, again while the database is unavailable.
+    pub(super) async fn commit(self, step: &StepCommit<'_>) -> Result<Committed, StopCause> {
+        let committed = self.run.retry(|is_retry| self.try_commit(step, is_retry)).await?;
+        let point = if step.settles.is_some() { Point::Settled } else { Point::StepStored };
+        faults::point(point).await;
+        Ok(committed)
     }
 
     /// Commits a step, unless an earlier try of it was committed although its answer was lost.
-    async fn try_store(
-        &self,
+    async fn try_commit(
+        self,
         step: &StepCommit<'_>,
         is_retry: bool,
     ) -> Result<Committed, StopCause> {
         let services = self.run.services;
         let committed = if is_retry || !may_share(step) {
-            self.commit_alone(step, is_retry).await?
+            self.write_alone(step, is_retry).await?
         } else {
             match self.write_in_group(step).await? {
                 Some(Written::Committed(written)) => Some(written.with_events(step.events)),
                 Some(Written::Fenced) => None,
-                Some(Written::Skipped) => self.commit_alone(step, false).await?,
+                Some(Written::Skipped) => self.write_alone(step, false).await?,
                 // It may have been written.
-                None => self.commit_alone(step, true).await?,
+                None => self.write_alone(step, true).await?,
             }
         };
         committed.ok_or_else(|| {
@@ -146,15 +243,15 @@ impl<'a> StepWriter<'a> {
         })
     }
 
-    async fn write_in_group(&self, step: &StepCommit<'_>) -> Result<Option<Written>, StopCause> {
+    async fn write_in_group(self, step: &StepCommit<'_>) -> Result<Option<Written>, StopCause> {
         let (session_id, fence) = (self.run.session_id(), self.run.claim.fence);
         let step = EncodedStep::of(session_id, fence, self.steps, step)?;
         Ok(self.run.services.group_commit.write(step).await?)
     }
 
     /// Commits a step in a transaction of its own.
-    async fn commit_alone(
-        &self,
+    async fn write_alone(
+        self,
         step: &StepCommit<'_>,
         is_retry: bool,
     ) -> Result<Option<Committed>, StopCause> {
@@ -177,10 +274,7 @@ impl<'a> StepWriter<'a> {
     }
 
     /// The result of the current step, if an earlier try has committed it.
-    async fn find_committed(
-        &self,
-        conn: &mut PgConnection,
-    ) -> Result<Option<Committed>, StopCause> {
+    async fn find_committed(self, conn: &mut PgConnection) -> Result<Option<Committed>, StopCause> {
         match commit_status(conn, self.run.claim.fence, self.steps).await? {
             CommitStatus::Absent => Ok(None),
             CommitStatus::Fenced => Err(StopCause::LeaseLost),
@@ -192,39 +286,10 @@ impl<'a> StepWriter<'a> {
             }
         }
     }
-
-    /// Reads the messages that the transcript does not have yet.
-    pub(in crate::worker) async fn reload_transcript(&mut self) -> Result<(), StopCause> {
-        let mut retry = Retry::default();
-        loop {
-            match in_time(self.try_reload()).await {
-                Ok(()) => return Ok(()),
-                Err(error) => self.run.pause(&mut retry, error).await?,
-            }
-        }
-    }
-
-    async fn try_reload(&mut self) -> Result<(), StopCause> {
-        let (transcript, session_id) = (&mut self.transcript, self.run.session_id());
-        let load = async |conn: &mut PgConnection| transcript.catch_up(conn, session_id).await;
-        Ok(self.run.services.pool.with(load).await?)
-    }
 }
 
 /// Returns true if a step may be written together with those of other runs.
 fn may_share(step: &StepCommit<'_>) -> bool {
     let is_injected = [Bug::NoAttemptCheck, Bug::SplitCommit].into_iter().any(faults::has);
     step.is_one_statement() && !is_injected
-}
-
-/// The permission mode that a step sets, if it does.
-fn new_mode(state_changes: &[StateChange]) -> Option<PermissionMode> {
-    state_changes.iter().rev().find_map(|change| match change {
-        StateChange::PermissionMode(mode) => Some(*mode),
-        StateChange::FileRead { .. }
-        | StateChange::Todos(_)
-        | StateChange::AnnouncedToolLists(_)
-        | StateChange::SentHistory(_)
-        | StateChange::Compacted(_) => None,
-    })
 }

@@ -5,6 +5,7 @@ mod busy_session;
 mod call_ends;
 mod cancelling;
 mod cancelling_while_waiting;
+mod early_requests;
 mod explain;
 mod fairness;
 mod interrupted_replies;

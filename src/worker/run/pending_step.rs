@@ -1,0 +1,124 @@
+//! A step that is being committed while its run goes on.
+//!
+//! Only the next request to the model may go on: it needs the messages of the step and not its commit.
+//! What follows from its reply waits for the commit: previews, the next step, and the end of the run.
+//! If the commit fails, the request is aborted.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use futures::poll;
+
+use super::step_writer::StepWriting;
+use super::stop_cause::StopCause;
+use crate::domain::event::NewEvent;
+use crate::domain::permission::PermissionMode;
+use crate::domain::run_status::RunStatus;
+use crate::domain::state_change::StateChange;
+use crate::faults::{self, Point};
+use crate::store::step::{CallRecord, Committed, NewMessage, StepCommit};
+
+/// A step with results that owns what it stores.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct OwnedStep {
+    pub(in crate::worker) messages: Vec<NewMessage>,
+    pub(in crate::worker) recorded_message_seq: i32,
+    pub(in crate::worker) recorded: Vec<CallRecord>,
+    pub(in crate::worker) events: Vec<NewEvent>,
+    pub(in crate::worker) state_changes: Vec<StateChange>,
+}
+
+impl OwnedStep {
+    fn borrowed(&self) -> StepCommit<'_> {
+        StepCommit {
+            messages: &self.messages,
+            recorded_message_seq: self.recorded_message_seq,
+            recorded: &self.recorded,
+            events: &self.events,
+            state_changes: &self.state_changes,
+            ..StepCommit::default()
+        }
+    }
+}
+
+/// The consequences that a committed step has for its run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StepEffects {
+    pub(super) settles: Option<RunStatus>,
+    pub(super) permission_mode: Option<PermissionMode>,
+    pub(super) dequeues: bool,
+    pub(super) is_progress: bool,
+}
+
+impl StepEffects {
+    pub(super) fn of(step: &StepCommit<'_>) -> Self {
+        Self {
+            settles: step.settles.map(|(status, _)| status),
+            permission_mode: new_mode(step.state_changes),
+            dequeues: step.dequeues,
+            is_progress: step.is_progress,
+        }
+    }
+}
+
+/// The permission mode that a step sets, if it does.
+fn new_mode(state_changes: &[StateChange]) -> Option<PermissionMode> {
+    state_changes.iter().rev().find_map(|change| match change {
+        StateChange::PermissionMode(mode) => Some(*mode),
+        StateChange::FileRead { .. }
+        | StateChange::Todos(_)
+        | StateChange::AnnouncedToolLists(_)
+        | StateChange::SentHistory(_)
+        | StateChange::Compacted(_) => None,
+    })
+}
+
+/// A step that is being committed.
+pub(super) struct PendingStep<'a> {
+    /// In a mutex, which is never locked, because the future alone cannot be shared between threads.
+    committed: Mutex<BoxFuture<'a, Result<Committed, StopCause>>>,
+    /// The result, once the commit has ended.
+    ended: Option<Result<Committed, StopCause>>,
+    pub(super) effects: StepEffects,
+}
+
+impl fmt::Debug for PendingStep<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingStep").field("effects", &self.effects).finish_non_exhaustive()
+    }
+}
+
+impl<'a> PendingStep<'a> {
+    pub(super) fn new(writing: StepWriting<'a>, step: OwnedStep) -> Self {
+        let effects = StepEffects::of(&step.borrowed());
+        let committed = async move {
+            let committed = writing.commit(&step.borrowed()).await?;
+            faults::point(Point::ResultsStored).await;
+            Ok(committed)
+        };
+        let committed = committed.boxed();
+        Self { committed: Mutex::new(committed), ended: None, effects }
+    }
+
+    /// Begins the commit, whose statement is sent at once if a connection is free.
+    pub(super) async fn start(&mut self) {
+        if let Poll::Ready(ended) = poll!(self.future()) {
+            self.ended = Some(ended);
+        }
+    }
+
+    /// The result of the commit. Cancel safe; must not be called again after it has returned.
+    pub(super) async fn committed(&mut self) -> Result<Committed, StopCause> {
+        match self.ended.take() {
+            Some(ended) => ended,
+            None => self.future().await,
+        }
+    }
+
+    fn future(&mut self) -> &mut BoxFuture<'a, Result<Committed, StopCause>> {
+        self.committed.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
