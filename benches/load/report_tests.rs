@@ -223,6 +223,8 @@ fn other_statements_are_named_by_command_and_first_table() {
         ("WITH r AS (SELECT id FROM runs FOR UPDATE) UPDATE runs SET a = $1", "UPDATE runs"),
         ("SELECT seq FROM messages WHERE session_id = $1", "SELECT messages"),
         ("SELECT set_config($1, $2, $3)", "SELECT set_config"),
+        ("SELECT n FROM (SELECT count(*) AS n FROM runs) AS whole", "SELECT runs"),
+        ("SELECT extract(epoch FROM now() - created_at) FROM public.runs", "SELECT runs"),
         (
             r#"SELECT $2 FROM ONLY "public"."sessions" x WHERE "id" OPERATOR(pg_catalog.=) $1 FOR KEY SHARE OF x"#,
             "foreign key to sessions",

@@ -138,6 +138,9 @@ pub fn sized_pool(options: &PgConnectOptions, role: PoolRole, sizes: PoolSizes) 
         ("statement_timeout", "15s"),
         ("lock_timeout", "5s"),
         ("idle_in_transaction_session_timeout", "3s"),
+        // Compilation takes hundreds of milliseconds, and these statements take few. The server compiles
+        // those whose cost it estimates to be high, for example while its statistics are old.
+        ("jit", "off"),
     ]);
     let options = match role.database_role() {
         Some(name) => options.options([("role", name)]),

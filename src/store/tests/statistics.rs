@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::*;
 use crate::store::leases::expire;
 use crate::store::run_queue::{find_position, list};
+use crate::store::{PoolRole, pool};
 
 /// The number of queued runs, and of running ones.
 const RUNS: i64 = 300;
@@ -121,5 +122,29 @@ async fn claims_of_expired_and_waiting_runs_read_no_other_runs() {
         .await;
         // The last one reads the owner of each lease.
         assert!(read < 2 * RUNS, "{read} rows");
+    }
+}
+
+/// The server compiles a statement if it estimates high costs, which takes longer than the statement.
+#[tokio::test]
+async fn no_statement_is_compiled_even_if_the_database_asks_for_it() {
+    let database = database().await;
+    let name: String = sqlx::query_scalar("SELECT current_database()")
+        .fetch_one(&database.pool(1))
+        .await
+        .unwrap();
+    let on = format!("ALTER DATABASE {name} SET jit = on");
+    database.pool(1).execute(sqlx::AssertSqlSafe(on)).await.unwrap();
+    for role in [
+        PoolRole::Login,
+        PoolRole::Api,
+        PoolRole::Admission,
+        PoolRole::Worker,
+        PoolRole::Heartbeat,
+        PoolRole::Bus,
+    ] {
+        let pool = pool(&database.options(), role);
+        let jit: String = sqlx::query_scalar("SHOW jit").fetch_one(&pool).await.unwrap();
+        assert_eq!(jit, "off", "{role:?}");
     }
 }

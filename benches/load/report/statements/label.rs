@@ -25,8 +25,7 @@ pub(crate) fn label(query: &str, files: &[SqlFile]) -> String {
         return file.name.clone();
     }
     let words = words(query);
-    let table_read =
-        || words.iter().position(|word| is(word, "from")).map(|at| table(&words, at + 1));
+    let table_read = || table_read(&words);
     // A check of a foreign key locks the row that is referred to.
     if query.trim_end().ends_with("FOR KEY SHARE OF x") {
         return format!("foreign key to {}", table_read().unwrap_or_default());
@@ -39,6 +38,18 @@ pub(crate) fn label(query: &str, files: &[SqlFile]) -> String {
         Some(object) => format!("{command} {object}"),
         None => command,
     }
+}
+
+/// The first table that the statement reads: not a subquery, and not the FROM of `extract`.
+fn table_read(words: &[String]) -> Option<String> {
+    let is_table = |at: usize| {
+        let name = words.get(at + 1);
+        name.is_some_and(|name| !["select", "now"].iter().any(|other| is(name, other)))
+    };
+    let from = (0..words.len()).find(|at| {
+        words.get(*at).is_some_and(|word| is(word, "from")) && is_table(*at)
+    })?;
+    Some(table(words, from + 1))
 }
 
 /// The command and the table if the word at this position begins a write. In a locking clause, and
