@@ -4,8 +4,10 @@
 //! meanwhile wait, and one statement then writes all of them, each under its own fence. So a busy
 //! process needs few statements and few flushes of the disk, and a quiet one waits for nothing.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -24,19 +26,22 @@ const MAX_SIZE: usize = 64 << 10;
 pub(in crate::worker) struct GroupCommit {
     pool: Connections,
     waiting: Arc<Mutex<Vec<Waiting>>>,
+    /// The number of the next step.
+    next: AtomicU64,
     /// Held while a statement is under way.
     turn: Arc<AsyncMutex<()>>,
 }
 
 #[derive(Debug)]
 struct Waiting {
+    number: u64,
     step: EncodedStep,
     reply: oneshot::Sender<Written>,
 }
 
 impl GroupCommit {
     pub(in crate::worker) fn new(pool: Connections) -> Self {
-        Self { pool, waiting: Arc::default(), turn: Arc::default() }
+        Self { pool, waiting: Arc::default(), next: AtomicU64::default(), turn: Arc::default() }
     }
 
     /// Writes a step, together with others if a statement is under way. Returns `None` if it is unknown
@@ -49,24 +54,31 @@ impl GroupCommit {
             return Ok(Some(Written::Skipped));
         }
         let (reply, mut written) = oneshot::channel();
-        self.push(Waiting { step, reply });
-        let turn = tokio::select! {
-            biased;
-            written = &mut written => return Ok(written.ok()),
-            turn = Arc::clone(&self.turn).lock_owned() => turn,
-        };
-        // The previous holder of the turn may have written this step.
-        if let Ok(written) = written.try_recv() {
-            return Ok(Some(written));
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.push(Waiting { number, step, reply });
+        loop {
+            let turn = tokio::select! {
+                biased;
+                written = &mut written => return Ok(written.ok()),
+                turn = Arc::clone(&self.turn).lock_owned() => turn,
+            };
+            // The previous holder of the turn may have written this step.
+            match written.try_recv() {
+                Ok(written) => return Ok(Some(written)),
+                Err(TryRecvError::Closed) => return Ok(None),
+                Err(TryRecvError::Empty) => {}
+            }
+            let group = self.take();
+            if let [alone] = group.as_slice()
+                && alone.number == number
+            {
+                let write_alone = async |conn: &mut _| write(conn, &[&alone.step]).await;
+                let written = self.pool.with(write_alone).await?;
+                return Ok(written.into_iter().next());
+            }
+            // The group may lack this step: it may have a full statement of older ones.
+            TaskTracker::new().spawn(write_group(self.pool.clone(), group, turn));
         }
-        let group = self.take();
-        if let [alone] = group.as_slice() {
-            let write_alone = async |conn: &mut _| write(conn, &[&alone.step]).await;
-            let written = self.pool.with(write_alone).await?;
-            return Ok(written.into_iter().next());
-        }
-        TaskTracker::new().spawn(write_group(self.pool.clone(), group, turn));
-        Ok(written.await.ok())
     }
 
     fn push(&self, waiting: Waiting) {
@@ -76,9 +88,10 @@ impl GroupCommit {
     /// Takes the steps that waited longest.
     fn take(&self) -> Vec<Waiting> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = waiting.len().min(MAX_STEPS);
         // The run of a step that nobody waits for was stopped.
-        waiting.drain(..count).filter(|waiting| !waiting.reply.is_closed()).collect()
+        waiting.retain(|waiting| !waiting.reply.is_closed());
+        let count = waiting.len().min(MAX_STEPS);
+        waiting.drain(..count).collect()
     }
 }
 

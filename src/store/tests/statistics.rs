@@ -129,10 +129,8 @@ async fn claims_of_expired_and_waiting_runs_read_no_other_runs() {
 #[tokio::test]
 async fn no_statement_is_compiled_even_if_the_database_asks_for_it() {
     let database = database().await;
-    let name: String = sqlx::query_scalar("SELECT current_database()")
-        .fetch_one(&database.pool(1))
-        .await
-        .unwrap();
+    let name: String =
+        sqlx::query_scalar("SELECT current_database()").fetch_one(&database.pool(1)).await.unwrap();
     let on = format!("ALTER DATABASE {name} SET jit = on");
     database.pool(1).execute(sqlx::AssertSqlSafe(on)).await.unwrap();
     for role in [

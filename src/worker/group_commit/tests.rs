@@ -155,3 +155,43 @@ async fn a_large_step_does_not_delay_others() {
     assert!(matches!(bed.group.write(step).await, Ok(Some(Written::Skipped))));
     assert!(bed.transactions().await.is_empty());
 }
+
+#[tokio::test]
+async fn steps_beyond_the_limit_of_a_statement_are_written_by_the_next_one() {
+    let bed = bed(MAX_STEPS + 3).await;
+    let events = [NewEvent::new(&EventBody::StatusRunning { attempt: 1 })];
+    let step = StepCommit { events: &events, ..StepCommit::default() };
+    let turn = Arc::clone(&bed.group.turn).lock_owned().await;
+    let writes = (0..MAX_STEPS + 3).map(|run| bed.group.write(bed.step(run, &step)));
+    let (written, ()) = tokio::join!(futures::future::join_all(writes), async {
+        bed.until_waiting(MAX_STEPS + 3).await;
+        drop(turn);
+    });
+    for written in written {
+        assert!(matches!(written, Ok(Some(Written::Committed(_)))), "{written:?}");
+    }
+    assert_eq!(bed.transactions().await.len(), 2);
+}
+
+#[tokio::test]
+async fn the_holder_of_the_turn_waits_for_its_own_step_if_older_ones_go_first() {
+    let bed = bed(MAX_STEPS + 1).await;
+    let turn = Arc::clone(&bed.group.turn).lock_owned().await;
+    // The runs of the older steps never take the turn.
+    let mut replies = Vec::new();
+    for run in 1..=MAX_STEPS {
+        let (reply, written) = oneshot::channel();
+        let step = bed.step(run, &StepCommit::default());
+        bed.group.push(Waiting { number: u64::MAX, step, reply });
+        replies.push(written);
+    }
+    let write = bed.group.write(bed.step(0, &StepCommit::default()));
+    let (written, ()) = tokio::join!(write, async {
+        bed.until_waiting(MAX_STEPS + 1).await;
+        drop(turn);
+    });
+    assert!(matches!(written, Ok(Some(Written::Committed(_)))), "{written:?}");
+    for reply in replies {
+        assert!(matches!(reply.await, Ok(Written::Committed(_))));
+    }
+}

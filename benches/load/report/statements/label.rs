@@ -46,9 +46,8 @@ fn table_read(words: &[String]) -> Option<String> {
         let name = words.get(at + 1);
         name.is_some_and(|name| !["select", "now"].iter().any(|other| is(name, other)))
     };
-    let from = (0..words.len()).find(|at| {
-        words.get(*at).is_some_and(|word| is(word, "from")) && is_table(*at)
-    })?;
+    let from = (0..words.len())
+        .find(|at| words.get(*at).is_some_and(|word| is(word, "from")) && is_table(*at))?;
     Some(table(words, from + 1))
 }
 
