@@ -14,6 +14,9 @@ use crate::process::Process;
 use crate::report::statements::{Profile, SqlFile, Statement, Use};
 use crate::stack::Stack;
 
+/// The file that composes the statement of steps.
+const STEP: &str = "statement.rs";
+
 /// Time for all backends to read changed settings.
 const RELOADED: Duration = Duration::from_millis(200);
 
@@ -78,10 +81,16 @@ pub(crate) fn sql_files() -> anyhow::Result<Vec<SqlFile>> {
             let path = entry?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "sql") {
-                let name = path.file_name().context("a file without a name")?;
-                let name = name.to_string_lossy();
+                continue;
+            }
+            let name = path.file_name().context("a file without a name")?.to_string_lossy();
+            if name.ends_with(".sql") {
                 files.push(SqlFile::new(&name, &fs::read_to_string(&path)?));
+            } else if name == STEP {
+                let text = fs::read_to_string(&path)?;
+                let (_, statement) =
+                    text.split_once("r#\"WITH ").context("no statement of steps")?;
+                files.push(SqlFile::new("step", &format!("WITH {statement}")));
             }
         }
     }

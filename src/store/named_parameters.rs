@@ -18,6 +18,25 @@ macro_rules! query_file_named {
     }};
 }
 
+/// [`sqlx::query_as!`] with a text of several pieces, and with named values as in
+/// `query_file_named`.
+macro_rules! query_named {
+    ($row:ident, [$first:literal $(, $rest:literal)* $(,)?], {
+        $($name:ident: $value:expr),* $(,)?
+    }) => {{
+        const {
+            assert!(
+                $crate::store::named_parameters::declares(
+                    concat!($first $(, $rest)*),
+                    &[$(stringify!($name)),*],
+                ),
+                "the names of the values are not those of the parameters in the text"
+            );
+        }
+        sqlx::query_as!($row, $first $(+ $rest)*, $($value),*)
+    }};
+}
+
 /// Returns true if a statement declares parameters of exactly these names in this order, and uses
 /// their numbers nowhere else.
 pub(super) const fn declares(statement: &str, names: &[&str]) -> bool {

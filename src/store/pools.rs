@@ -142,6 +142,17 @@ pub fn sized_pool(options: &PgConnectOptions, role: PoolRole, sizes: PoolSizes) 
         // those whose cost it estimates to be high, for example while its statistics are old.
         ("jit", "off"),
     ]);
+    let options = match role {
+        // Planning the statement of a step takes several times as long as its execution. Its plan is the
+        // same for all values, but the server would sometimes plan it again for each execution.
+        // `Connections` discards plans that were made for small tables.
+        PoolRole::Worker => options.options([("plan_cache_mode", "force_generic_plan")]),
+        PoolRole::Login
+        | PoolRole::Api
+        | PoolRole::Admission
+        | PoolRole::Heartbeat
+        | PoolRole::Bus => options,
+    };
     let options = match role.database_role() {
         Some(name) => options.options([("role", name)]),
         // A migration may be slow, and its whole text would be logged.

@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_step_writes_each_column() {
-        let text = words(include_str!("step.sql"));
+        let text = words(include_str!("step/statement.rs"));
         assert_each(&text, 1, |column| format!("::bigint[] AS {column}"));
         for table in ["r", "s"] {
             assert_each(&text, 1, |column| match column {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::pool::PoolConnection;
-use sqlx::{Connection as _, PgConnection, PgPool, Postgres};
+use sqlx::{Connection as _, Executor as _, PgConnection, PgPool, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
@@ -23,6 +23,11 @@ const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time that a connection may be idle and be used again without a ping. A restart of the server
 /// takes longer.
 const TRUST_DURATION: Duration = Duration::from_secs(1);
+
+/// The number of uses after which a connection first makes new plans, and then whenever its uses have
+/// doubled. A prepared statement keeps its plan until the next analysis of its tables. A plan that was
+/// made while they were small scans them, so a table may have twice the rows at most.
+const FIRST_PLANS: u64 = 8;
 
 /// Time after which an idle connection is closed, so that other processes can use its slot at the
 /// server.
@@ -55,6 +60,7 @@ struct Idle {
     since: Instant,
     /// The tenant whose rows it sees.
     tenant: Option<TenantId>,
+    uses: u64,
 }
 
 impl Idle {
@@ -62,16 +68,28 @@ impl Idle {
         self.survived >= breaks && self.since.elapsed() < TRUST_DURATION
     }
 
-    /// Prepares the connection for its next use and returns whether it works. Setting the tenant
-    /// replaces the ping.
+    fn has_old_plans(&self) -> bool {
+        self.uses >= FIRST_PLANS && self.uses.is_power_of_two()
+    }
+
+    /// Prepares the connection for its next use and returns whether it works. Setting the tenant or
+    /// discarding the plans replaces the ping.
     async fn is_ready(&mut self, tenant: Option<TenantId>, breaks: u64) -> bool {
         let answered = match tenant.filter(|_| self.tenant != tenant) {
             Some(tenant) => timeout(PING_TIMEOUT, set_tenant(&mut self.conn, tenant)).await,
+            None if self.has_old_plans() => {
+                timeout(PING_TIMEOUT, discard_plans(&mut self.conn)).await
+            }
             None if self.is_trusted(breaks) => return true,
             None => timeout(PING_TIMEOUT, self.conn.ping()).await,
         };
         matches!(answered, Ok(Ok(())))
     }
+}
+
+async fn discard_plans(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+    conn.execute("DISCARD PLANS").await?;
+    Ok(())
 }
 
 /// Makes this tenant's rows visible on a connection, and hides all others.
@@ -135,6 +153,8 @@ pub struct PooledConnection {
     home: Connections,
     survived: u64,
     tenant: Option<TenantId>,
+    /// The number of earlier uses.
+    uses: u64,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -176,39 +196,39 @@ impl Connections {
             .map_err(|_| sqlx::Error::PoolClosed)?;
         let breaks = self.breaks.load(Ordering::Relaxed);
         let idle = self.take_working(tenant, breaks).await;
-        let (conn, is_new) = match idle {
-            Some(conn) => (conn, false),
+        let (conn, uses) = match idle {
+            Some(idle) => (idle.conn, idle.uses),
             None => self.open(tenant, breaks).await?,
         };
-        let home = self.clone();
+        let (conn, home) = (Some(conn), self.clone());
         let mut acquired =
-            PooledConnection { conn: Some(conn), home, survived: breaks, tenant, _permit: permit };
-        if let Some(tenant) = tenant.filter(|_| is_new) {
+            PooledConnection { conn, home, survived: breaks, tenant, uses, _permit: permit };
+        if let Some(tenant) = tenant.filter(|_| uses == 0) {
             set_tenant(&mut acquired, tenant).await?;
         }
         Ok(acquired)
     }
 
     /// Opens a connection. If that takes long, uses one that another caller returns meanwhile. Returns
-    /// true if the connection is new.
+    /// also the number of its uses, which is 0 for a new one.
     async fn open(
         &self,
         tenant: Option<TenantId>,
         breaks: u64,
-    ) -> Result<(PoolConnection<Postgres>, bool), sqlx::Error> {
+    ) -> Result<(PoolConnection<Postgres>, u64), sqlx::Error> {
         let returned = async {
             sleep(OPENING_IS_SLOW).await;
             loop {
-                if let Some(conn) = self.take_working(tenant, breaks).await {
-                    return conn;
+                if let Some(idle) = self.take_working(tenant, breaks).await {
+                    return (idle.conn, idle.uses);
                 }
                 sleep(RETURNED_INTERVAL).await;
             }
         };
         tokio::select! {
             biased;
-            opened = self.pool.acquire() => Ok((opened?, true)),
-            conn = returned => Ok((conn, false)),
+            opened = self.pool.acquire() => Ok((opened?, 0)),
+            returned = returned => Ok(returned),
         }
     }
 
@@ -236,15 +256,11 @@ impl Connections {
     }
 
     /// An idle connection that works. Broken ones that are found on the way are closed.
-    async fn take_working(
-        &self,
-        tenant: Option<TenantId>,
-        breaks: u64,
-    ) -> Option<PoolConnection<Postgres>> {
+    async fn take_working(&self, tenant: Option<TenantId>, breaks: u64) -> Option<Idle> {
         loop {
             let mut idle = self.take_idle(tenant)?;
             if idle.is_ready(tenant, breaks).await {
-                return Some(idle.conn);
+                return Some(idle);
             }
             idle.conn.close_on_drop();
             self.breaks.fetch_add(1, Ordering::Relaxed);
@@ -293,8 +309,8 @@ impl PooledConnection {
         if !self.home.permits.is_closed()
             && let Some(conn) = self.conn.take()
         {
-            let (survived, tenant, since) = (self.survived, self.tenant, Instant::now());
-            idle.push(Idle { conn, survived, since, tenant });
+            let (survived, tenant, uses) = (self.survived, self.tenant, self.uses + 1);
+            idle.push(Idle { conn, survived, since: Instant::now(), tenant, uses });
         }
     }
 }

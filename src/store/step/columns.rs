@@ -6,6 +6,31 @@ use uuid::Uuid;
 use super::encoded::{EncodedCall, EncodedMessage, EncodedStep};
 use crate::domain::ids::RunId;
 
+/// All columns of steps.
+pub(super) struct Columns<'a> {
+    pub(super) steps: StepColumns<'a>,
+    pub(super) usage: UsageColumns,
+    pub(super) messages: MessageColumns<'a>,
+    pub(super) planned: PlannedColumns<'a>,
+    pub(super) calls: CallColumns<'a>,
+    pub(super) events: EventColumns<'a>,
+    pub(super) reads: ReadColumns<'a>,
+}
+
+impl<'a> Columns<'a> {
+    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
+        Self {
+            steps: StepColumns::of(steps),
+            usage: UsageColumns::of(steps),
+            messages: MessageColumns::of(steps),
+            planned: PlannedColumns::of(steps),
+            calls: CallColumns::of(steps),
+            events: EventColumns::of(steps),
+            reads: ReadColumns::of(steps),
+        }
+    }
+}
+
 /// The steps themselves.
 #[derive(Default)]
 pub(super) struct StepColumns<'a> {
@@ -26,7 +51,7 @@ pub(super) struct StepColumns<'a> {
 }
 
 impl<'a> StepColumns<'a> {
-    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
+    fn of(steps: &[&'a EncodedStep]) -> Self {
         let mut columns = Self::default();
         for step in steps {
             columns.session_ids.push(step.session_id.as_uuid());
@@ -64,7 +89,7 @@ pub(super) struct UsageColumns {
 }
 
 impl UsageColumns {
-    pub(super) fn of(steps: &[&EncodedStep]) -> Self {
+    fn of(steps: &[&EncodedStep]) -> Self {
         let mut columns = Self::default();
         for step in steps {
             let usage = &step.usage;
@@ -98,7 +123,7 @@ pub(super) struct MessageColumns<'a> {
 }
 
 impl<'a> MessageColumns<'a> {
-    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
+    fn of(steps: &[&'a EncodedStep]) -> Self {
         let mut columns = Self::default();
         for (n, position, message) in rows(steps, |step| &step.messages) {
             columns.push(n, position, message);
@@ -129,7 +154,7 @@ pub(super) struct PlannedColumns<'a> {
 }
 
 impl<'a> PlannedColumns<'a> {
-    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
+    fn of(steps: &[&'a EncodedStep]) -> Self {
         let mut columns = Self::default();
         for (n, position, (id, name)) in rows(steps, |step| &step.planned) {
             columns.steps.push(n);
@@ -165,7 +190,7 @@ pub(super) struct CallColumns<'a> {
 }
 
 impl<'a> CallColumns<'a> {
-    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
+    fn of(steps: &[&'a EncodedStep]) -> Self {
         let mut columns = Self::default();
         for (n, _, call) in rows(steps, |step| &step.calls) {
             columns.push(n, call);
@@ -206,7 +231,7 @@ pub(super) struct EventColumns<'a> {
 }
 
 impl<'a> EventColumns<'a> {
-    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
+    fn of(steps: &[&'a EncodedStep]) -> Self {
         let mut columns = Self::default();
         for (n, position, event) in rows(steps, |step| &step.events) {
             columns.steps.push(n);
@@ -228,7 +253,7 @@ pub(super) struct ReadColumns<'a> {
 }
 
 impl<'a> ReadColumns<'a> {
-    pub(super) fn of(steps: &[&'a EncodedStep]) -> Self {
+    fn of(steps: &[&'a EncodedStep]) -> Self {
         let mut columns = Self::default();
         for (n, _, (path, hash)) in rows(steps, |step| &step.reads) {
             columns.steps.push(n);

@@ -19,6 +19,7 @@ use crate::store::{StoreError, unreadable};
 
 /// A step with the number of the steps before it, ready to be written.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent properties of a step")]
 pub struct EncodedStep {
     pub(super) session_id: SessionId,
     pub(super) fence: Fence,
@@ -28,6 +29,7 @@ pub struct EncodedStep {
     pub(super) is_answered: bool,
     pub(super) usage: Usage,
     pub(super) cost: Option<i64>,
+    pub(super) is_budgeted: bool,
     pub(super) settlement: Settlement,
     pub(super) request: Option<String>,
     pub(super) messages: Vec<EncodedMessage>,
@@ -101,6 +103,7 @@ impl EncodedStep {
             is_answered: step.usage.is_some(),
             usage: step.usage.or(step.request.map(|request| request.usage)).unwrap_or_default(),
             cost: step.request.and_then(|request| request.cost),
+            is_budgeted: step.is_budgeted,
             settlement: Settlement::of(step)?,
             request: request.map_err(unreadable("requests", "form"))?,
             messages: step.messages.iter().map(EncodedMessage::of).collect::<Result<_, _>>()?,
@@ -110,6 +113,11 @@ impl EncodedStep {
             events: step.events.to_vec(),
             reads: reads(step.state_changes),
         })
+    }
+
+    /// Returns true if the plain statement has not all parts that the step needs.
+    pub(super) fn needs_all_parts(&self) -> bool {
+        self.is_budgeted || !self.calls.is_empty()
     }
 
     /// The approximate size of its texts in bytes.

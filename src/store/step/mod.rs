@@ -10,6 +10,8 @@ mod columns;
 mod commit_status;
 mod encoded;
 mod end_reasons;
+#[macro_use]
+mod statement;
 mod step_commit;
 mod write;
 
@@ -33,6 +35,8 @@ pub async fn commit(
     steps: i32,
     step: &StepCommit<'_>,
 ) -> Result<Option<Committed>, StoreError> {
+    // Whatever the worker knows of budgets.
+    let step = &StepCommit { is_budgeted: true, ..*step };
     let encoded = EncodedStep::of(session_id, fence, steps, step)?;
     if step.is_one_statement() {
         match write_one(conn, &encoded).await? {

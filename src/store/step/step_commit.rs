@@ -41,6 +41,9 @@ pub struct StepCommit<'a> {
     pub usage: Option<Usage>,
     /// The request that ended, with or without a reply.
     pub request: Option<&'a RequestRecord>,
+    /// True if the session's owner may have a budget. A step that knows of none is skipped if there is
+    /// one by now.
+    pub is_budgeted: bool,
     /// True if the run has made progress; a run that crashes its workers makes none.
     pub is_progress: bool,
     /// True if the run leaves the queue with this step.
@@ -65,6 +68,7 @@ impl Default for StepCommit<'_> {
             events: &[],
             usage: None,
             request: None,
+            is_budgeted: true,
             is_progress: true,
             dequeues: false,
             settles: None,

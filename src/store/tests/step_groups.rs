@@ -2,6 +2,11 @@
 
 use super::step_columns::request;
 use super::*;
+use crate::domain::budget::Budget;
+use crate::domain::claim::Fence;
+use crate::domain::state_change::StateChange;
+use crate::store::PoolRole;
+use crate::store::budgets::{self, Period};
 
 const REPLY: &str = r#"[{"type":"x"}]"#;
 
@@ -119,4 +124,110 @@ async fn a_group_leaves_out_a_locked_session_and_does_not_wait() {
             client.commit().await.unwrap();
         });
     assert!(committed.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn both_variants_of_the_statement_store_the_same() {
+    let first = bed().await;
+    let second = first.other().await;
+    let event = NewEvent::with_id("evt_1".into(), &EventBody::StatusRunning { attempt: 7 });
+    let (events, asked, replies) = ([event], request(), [message(Role::Assistant, REPLY)]);
+    let reads = [StateChange::FileRead { path: "a.txt".into(), hash: b"h".to_vec() }];
+    let mut stored = Vec::new();
+    for (bed, is_budgeted) in [(&first, true), (&second, false)] {
+        let run = bed.started().await;
+        let step = StepCommit {
+            messages: &replies,
+            planned: &[call("a"), call("b")],
+            events: &events,
+            usage: Some(asked.usage),
+            request: Some(&asked),
+            state_changes: &reads,
+            is_budgeted,
+            ..StepCommit::default()
+        };
+        assert_eq!(write_all(&[bed], &[&run], &step).await, ["written"]);
+        let mut rows = bed.rows("events", "seq || type").await;
+        for (table, columns) in [
+            ("runs", "steps || ' ' || output_tokens || ' ' || last_request || status"),
+            ("messages", "seq || role || content"),
+            ("tool_calls", "message_seq || ' ' || position || tool_use_id || name || state"),
+            ("requests", "n || model || output_tokens || body_length"),
+            ("seen_files", "path || encode(hash, 'hex')"),
+        ] {
+            let of_table = bed.rows(table, columns).await;
+            assert!(!of_table.is_empty(), "{table}");
+            rows.extend(of_table);
+        }
+        let session = "SELECT last_seq, last_message_seq, output_tokens FROM sessions WHERE id = ";
+        rows.push(bed.row(&format!("{session}'{}'", bed.session.as_uuid())).await.to_string());
+        stored.push(rows);
+    }
+    assert_eq!(stored[0], stored[1]);
+}
+
+#[tokio::test]
+async fn a_step_that_knows_of_no_budget_is_left_out_if_there_is_one() {
+    let bed = bed().await;
+    let run = bed.started().await;
+    let mut conn = bed.pool.acquire().await.unwrap();
+    let budget = Budget { tokens: Some(1_000_000), cost: None };
+    budgets::set(&mut conn, TenantId::DEFAULT, Period::Total, budget).await.unwrap();
+    let asked = request();
+    let step = StepCommit {
+        usage: Some(asked.usage),
+        request: Some(&asked),
+        is_budgeted: false,
+        ..StepCommit::default()
+    };
+    assert_eq!(write_all(&[&bed], &[&run], &step).await, ["skipped"]);
+    assert_eq!(bed.steps(&run).await, 0);
+
+    // On its own it is written, and the budget counts its request.
+    let committed = commit(&mut conn, bed.session, run.fence, 0, &step).await.unwrap().unwrap();
+    assert!(committed.is_budgeted);
+    let spent = "SELECT tokens::int, spent_at IS NOT NULL AS is_spent FROM reservations";
+    let expected = serde_json::json!({ "tokens": 101 + 102 + 103 + 104, "is_spent": true });
+    assert_eq!(bed.row(spent).await, expected);
+}
+
+#[tokio::test]
+async fn the_plan_of_a_step_reads_runs_and_sessions_by_key_even_if_they_were_empty() {
+    let database = database().await;
+    let pool = crate::store::pool(&database.options(), PoolRole::Worker);
+    let mut conn = pool.acquire().await.unwrap();
+    let fence = Fence { run_id: RunId::new(), attempt: 1, worker: WorkerId::new() };
+    for is_budgeted in [true, false] {
+        let step = StepCommit { is_budgeted, ..StepCommit::default() };
+        let step = EncodedStep::of(SessionId::new(), fence, 0, &step).unwrap();
+        let written = write(&mut conn, &[&step]).await.unwrap();
+        assert!(matches!(written[..], [Written::Skipped]));
+    }
+    let prepared = "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements
+                    WHERE statement LIKE 'WITH p AS%'";
+    let prepared: Vec<(String, i32)> =
+        sqlx::query_as(prepared).fetch_all(&mut *conn).await.unwrap();
+    assert_eq!(prepared.len(), 2);
+    for (name, parameters) in prepared {
+        let nulls = vec!["NULL"; usize::try_from(parameters).unwrap()].join(", ");
+        let explain = format!("EXPLAIN (COSTS off) EXECUTE {name} ({nulls})");
+        let plan: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(explain))
+            .persistent(false)
+            .fetch_all(&mut *conn)
+            .await
+            .unwrap();
+        let scans: Vec<&str> = plan
+            .iter()
+            .map(|line| line.trim().trim_start_matches("->  "))
+            .filter(|line| line.contains(" on runs") || line.contains(" on sessions"))
+            .filter(|line| line.contains("Scan"))
+            .collect();
+        assert_eq!(scans.len(), 3, "{plan:#?}");
+        for scan in scans {
+            let is_by_key = ["runs_pkey", "sessions_pkey", "sessions_id_tenant_id_key"]
+                .iter()
+                .any(|key| scan.starts_with(&format!("Index Scan using {key} ")));
+            assert!(is_by_key, "{scan} in {plan:#?}");
+        }
+    }
 }

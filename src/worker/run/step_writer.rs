@@ -23,6 +23,7 @@ use crate::worker::transcript::Transcript;
 
 /// Commits the steps of a run and keeps the transcript equal to the stored history.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(in crate::worker) struct StepWriter<'a> {
     run: &'a RunContext<'a>,
     pub(in crate::worker) transcript: Transcript,
@@ -161,7 +162,7 @@ impl<'a> StepWriter<'a> {
         if self.run.signals.lost.is_cancelled() {
             return Err(StopCause::LeaseLost);
         }
-        Ok(StepWriting { run: self.run, steps: self.steps })
+        Ok(StepWriting { run: self.run, steps: self.steps, is_budgeted: self.is_budgeted })
     }
 
     /// Applies the result of a committed step.
@@ -208,11 +209,13 @@ impl<'a> StepWriter<'a> {
 pub(super) struct StepWriting<'a> {
     run: &'a RunContext<'a>,
     steps: i32,
+    is_budgeted: bool,
 }
 
 impl StepWriting<'_> {
     /// Commits the step, again while the database is unavailable.
     pub(super) async fn commit(self, step: &StepCommit<'_>) -> Result<Committed, StopCause> {
+        let step = &StepCommit { is_budgeted: self.is_budgeted, ..*step };
         let committed = self.run.retry(|is_retry| self.try_commit(step, is_retry)).await?;
         let point = if step.settles.is_some() { Point::Settled } else { Point::StepStored };
         faults::point(point).await;
