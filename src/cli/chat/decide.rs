@@ -13,6 +13,14 @@ use crate::domain::permission::Decision;
 
 const QUESTION: &str = "Allow? [y]es, [n]o (with an optional reason), [a]lways in this session: ";
 
+const EXPLANATION: &str = "\
+Type one of these and press Enter:
+  y           allow this call
+  n           deny it
+  n REASON    deny it, and give the model this reason
+  a           allow it and all such calls in this session
+Ctrl-C stops the run.";
+
 /// The outcome of asking the user about the waiting calls.
 #[derive(Debug)]
 pub(super) enum Decided {
@@ -60,13 +68,13 @@ pub(super) async fn decide(
             let input = tokio::select! {
                 input = lines.answer(QUESTION) => input,
                 interrupt = interrupts.next() => match interrupt {
-                    Ok(()) => Input::Interrupted,
+                    Ok(()) => Input::Interrupted { discarded: false },
                     Err(quit) => return Ok(Decided::Quit(quit)),
                 },
             };
             let line = match input {
                 Input::Line(line) => line,
-                Input::Interrupted => {
+                Input::Interrupted { .. } => {
                     if lines.needs_line_break() {
                         output::print_error("");
                     }
@@ -77,7 +85,10 @@ pub(super) async fn decide(
             };
             let id = &call.tool_use_id;
             let decided = match Reply::read(&line) {
-                Reply::Unclear => continue,
+                Reply::Unclear => {
+                    output::print_error(EXPLANATION);
+                    continue;
+                }
                 Reply::Allow => turn.decide(id, Decision::Allow, Map::new()).await,
                 Reply::Always => allow_always(turn, &call).await,
                 Reply::Deny(why) => {

@@ -5,15 +5,19 @@
 //! keeps the typed characters without an echo, and Ctrl-C is a signal.
 
 use std::io::{Write as _, stdin, stdout};
+use std::mem::take;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{Cmd, Config, Editor, EventHandler, KeyCode, KeyEvent, Modifiers};
+use rustyline::{
+    Cmd, ConditionalEventHandler, Config, Editor, Event, EventContext, EventHandler, KeyCode,
+    KeyEvent, Modifiers, RepeatCount,
+};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::lines::Input;
@@ -90,7 +94,7 @@ fn complete_lines(typed: &str) -> Vec<String> {
     let mut keys = typed.chars();
     while let Some(key) = keys.next() {
         match key {
-            '\r' | '\n' => lines.push(std::mem::take(&mut line)),
+            '\r' | '\n' => lines.push(take(&mut line)),
             '\u{7f}' | '\u{8}' => {
                 line.pop();
             }
@@ -143,7 +147,20 @@ fn read_message(
         *editor_of_messages = created;
     }
     let Some(editor) = editor_of_messages else { return Input::End };
-    let input = input_of(editor.readline(prompt));
+    let interrupted = Arc::new(Mutex::new(String::new()));
+    editor.bind_sequence(
+        KeyEvent::ctrl('C'),
+        EventHandler::Conditional(Box::new(KeepLine(Arc::clone(&interrupted)))),
+    );
+    let mut input = input_of(editor.readline(prompt));
+    if let Input::Interrupted { discarded } = &mut input {
+        let line = interrupted.lock().map(|mut line| take(&mut *line)).unwrap_or_default();
+        *discarded = !line.trim().is_empty();
+        if *discarded {
+            // The arrow key brings the text back. It is not a message, so it is not stored.
+            let _ = editor.add_history_entry(line);
+        }
+    }
     if let (Input::Line(line), Some(history)) = (&input, history)
         && !line.trim().is_empty()
     {
@@ -163,10 +180,28 @@ fn editor() -> rustyline::Result<Editor<(), FileHistory>> {
     Ok(editor)
 }
 
+/// Keeps the text of a line that Ctrl-C interrupts.
+struct KeepLine(Arc<Mutex<String>>);
+
+impl ConditionalEventHandler for KeepLine {
+    fn handle(
+        &self,
+        _: &Event,
+        _: RepeatCount,
+        _: bool,
+        context: &EventContext<'_>,
+    ) -> Option<Cmd> {
+        if let Ok(mut line) = self.0.lock() {
+            context.line().clone_into(&mut line);
+        }
+        Some(Cmd::Interrupt)
+    }
+}
+
 fn input_of(read: rustyline::Result<String>) -> Input {
     match read {
         Ok(line) => Input::Line(line),
-        Err(ReadlineError::Interrupted) => Input::Interrupted,
+        Err(ReadlineError::Interrupted) => Input::Interrupted { discarded: false },
         Err(_) => Input::End,
     }
 }

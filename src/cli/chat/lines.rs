@@ -21,8 +21,8 @@ const PROMPT: &str = "> ";
 pub(super) enum Input {
     /// A text; at a terminal it can have several lines.
     Line(String),
-    /// Ctrl-C.
-    Interrupted,
+    /// Ctrl-C; `discarded` if the line had text, which is then discarded.
+    Interrupted { discarded: bool },
     /// The end of input.
     End,
 }

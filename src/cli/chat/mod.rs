@@ -6,6 +6,7 @@ mod interrupts;
 mod lines;
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -24,6 +25,9 @@ use crate::domain::run_status::RunStatus;
 use decide::{Decided, decide};
 use interrupts::{Interrupts, Quit};
 use lines::{Input, Lines};
+
+/// The time within which a second Ctrl-C quits although the line has text.
+const QUIT_WITHIN: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -178,21 +182,24 @@ impl Chat {
 
     /// Reads the next message. `None` at the end of input.
     async fn line(&mut self) -> Result<Option<String>, Quit> {
-        let mut is_warned = false;
+        let mut warned: Option<Instant> = None;
         loop {
             let input = tokio::select! {
                 input = self.lines.message() => input,
                 interrupt = self.interrupts.next() => {
                     interrupt?;
-                    Input::Interrupted
+                    Input::Interrupted { discarded: false }
                 }
             };
             match input {
                 Input::Line(line) if line.trim().is_empty() => {}
                 Input::Line(line) => return Ok(Some(line)),
-                Input::Interrupted if is_warned => return Err(Quit(super::status::INTERRUPTED)),
-                Input::Interrupted => {
-                    is_warned = true;
+                Input::Interrupted { discarded } => {
+                    // Text that was typed after the warning shows that the user goes on.
+                    if warned.is_some_and(|at| !discarded || at.elapsed() < QUIT_WITHIN) {
+                        return Err(Quit(super::status::INTERRUPTED));
+                    }
+                    warned = Some(Instant::now());
                     let line_break = if self.lines.needs_line_break() { "\n" } else { "" };
                     output::print_error(&format!("{line_break}Ctrl-C again to quit."));
                 }

@@ -58,8 +58,10 @@ async fn a_waiting_call_is_shown_with_a_question() {
     let (status, stdout, stderr) = chat(&app, &[], "ring\nperhaps\ny\n").await;
     assert_eq!((status, stdout.as_str()), (Some(0), "Done: Rang: one\n"), "{stderr}");
     let question = "Allow? [y]es, [n]o (with an optional reason), [a]lways in this session: ";
-    let prompt = format!("ring waits for approval:\n  {{\"line\":\"one\"}}\n{question}{question}");
-    assert!(stderr.contains(&prompt), "{stderr}");
+    let prompt = format!("ring waits for approval:\n  {{\"line\":\"one\"}}\n{question}");
+    let explanation = "Type one of these and press Enter:\n  y           allow this call\n";
+    assert!(stderr.contains(&format!("{prompt}{explanation}")), "{stderr}");
+    assert_eq!(stderr.matches(question).count(), 2, "{stderr}");
     assert_eq!(rings(&app), "one\n");
 }
 

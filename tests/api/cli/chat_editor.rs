@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -123,5 +124,68 @@ async fn the_progress_of_a_run_and_the_results_of_its_tools_are_shown() {
     terminal.interrupt().await;
     let (status, output) = terminal.exit().await;
     assert_eq!(status, Some(130), "{output}");
+    assert!(output.contains("To continue: twostep chat --session ses_"), "{output}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_after_a_pause_discards_text_and_does_not_quit() {
+    let app = TestApp::start(replies(&[says("You said: {{user}}")])).await;
+    let mut terminal = Terminal::start(&app, &["chat"]);
+    terminal.wait_for("> ").await;
+    terminal.press("some text").await;
+    terminal.wait_for("some text").await;
+    terminal.interrupt().await;
+    terminal.wait_for("Ctrl-C again to quit.").await;
+    // Longer than the time within which a second Ctrl-C quits.
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    terminal.press("more text").await;
+    terminal.wait_for("more text").await;
+    terminal.interrupt().await;
+    terminal.wait_for("Ctrl-C again to quit.").await;
+    terminal.wait_for("> ").await;
+    // The arrow key brings the discarded text back.
+    say(&mut terminal, &format!("{UP}!\r")).await;
+    assert_eq!(user_messages(&app).await, ["more text!"]);
+
+    terminal.interrupt().await;
+    terminal.wait_for("Ctrl-C again to quit.").await;
+    terminal.press("text").await;
+    terminal.wait_for("text").await;
+    terminal.interrupt().await;
+    let (status, output) = terminal.exit().await;
+    assert_eq!(status, Some(130), "{output}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unclear_reply_to_a_question_is_explained() {
+    let ring = calls_as(&[("toolu_1", "ring", json!({ "line": "one" }))]);
+    let app = TestApp::start_with(replies(&[ring, says("You said so")]), asks()).await;
+    let mut terminal = Terminal::start(&app, &["chat"]);
+    terminal.wait_for("> ").await;
+    terminal.press("Go\r").await;
+    terminal.wait_for("Allow?").await;
+    terminal.press("maybe\r").await;
+    terminal.wait_for("Type one of these and press Enter:").await;
+    terminal.wait_for("n REASON").await;
+    terminal.wait_for("Allow?").await;
+    terminal.press("y\r").await;
+    terminal.wait_for("You said so").await;
+    terminal.wait_for("> ").await;
+    terminal.press("\u{4}").await;
+    assert_eq!(terminal.exit().await.0, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_d_during_a_run_ends_the_chat_after_the_run() {
+    let slow = json!({ "content": [{ "type": "text", "text": "You said so" }], "delay_ms": 1500 });
+    let app = TestApp::start(replies(&[slow])).await;
+    let mut terminal = Terminal::start(&app, &["chat"]);
+    terminal.wait_for("> ").await;
+    terminal.press("Go\r").await;
+    terminal.wait_for("the model works").await;
+    terminal.press("\u{4}").await;
+    let (status, output) = terminal.exit().await;
+    assert_eq!(status, Some(0), "{output}");
+    assert!(output.contains("You said so"), "{output}");
     assert!(output.contains("To continue: twostep chat --session ses_"), "{output}");
 }
