@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
 use std::process::Stdio;
 
 use clap::{Command, CommandFactory as _};
@@ -18,17 +19,19 @@ const HOSTILE: &str = "x\u{1b}[2J\u{1b}]0;t\u{7}\u{1b}]8;;http://evil.example\u{
     \u{9b}2J\u{9d}0;t\u{9c}\u{202e}\u{2066}\u{200f}\u{7f}\r";
 
 /// The program without a service; `serve` and `worker` have no database either, and therefore exit.
-fn program(url: &str, arguments: &[OsString]) -> process::Command {
+fn program(url: &str, folder: &Path, arguments: &[OsString]) -> process::Command {
     let serves = ["serve", "worker"].iter().any(|name| arguments[0] == *name);
     let mut command = binary(&[]);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Some arguments are names of folders, which the program creates.
+    command.current_dir(folder);
     command.env("TWOSTEP_SERVER", "http://127.0.0.1:1");
     command.env("DATABASE_URL", if serves { "nowhere" } else { url });
     command
 }
 
-async fn assert_harmless(url: &str, arguments: &[OsString]) {
-    let child = program(url, arguments).spawn().unwrap();
+async fn assert_harmless(url: &str, folder: &Path, arguments: &[OsString]) {
+    let child = program(url, folder, arguments).spawn().unwrap();
     let output = timeout(COMMAND_TIMEOUT, child.wait_with_output()).await;
     let output = output.unwrap_or_else(|_| panic!("{arguments:?} did not exit")).unwrap();
     let output = [output.stdout, output.stderr].concat();
@@ -75,15 +78,16 @@ fn attacks(path: &[OsString], command: &Command) -> Vec<Vec<OsString>> {
 async fn no_command_shows_a_control_sequence_of_an_argument() {
     let database = database().await;
     let url = database.url();
+    let folder = tempfile::tempdir().unwrap();
     let mut found = Vec::new();
     leaves(&Cli::command(), &[], &mut found);
     assert!(found.len() > 20, "{found:?}");
     for (path, command) in found {
         for attack in attacks(&path, &command) {
-            assert_harmless(&url, &attack).await;
+            assert_harmless(&url, folder.path(), &attack).await;
         }
     }
-    assert_harmless(&url, &[HOSTILE.into()]).await;
+    assert_harmless(&url, folder.path(), &[HOSTILE.into()]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
