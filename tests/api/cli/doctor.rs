@@ -53,6 +53,7 @@ async fn a_service_without_a_proxy_passes_all_checks() {
             "ok    disconnect",
             "ok    methods",
             "ok    body",
+            "ok    ETag",
             "ok    Prefer",
             "ok    idle",
             "ok    slow reply",
@@ -108,6 +109,16 @@ async fn dropped_headers_are_detected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lost_versions_are_detected() {
+    for dropped_headers in [&["etag"], &["if-none-match"]] {
+        let faults = ProxyFaults { dropped_headers, ..ProxyFaults::default() };
+        let (status, lines) = diagnose(faults).await;
+        let (found, _) = failures(&lines);
+        assert_eq!((status, found), (Some(0), vec!["warn  ETag"]), "{lines:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_ignored_disconnect_of_a_client_is_detected() {
     let (status, lines) =
         diagnose(ProxyFaults { ignores_disconnects: true, ..ProxyFaults::default() }).await;
@@ -154,7 +165,7 @@ async fn an_unreachable_service_is_distinguished_from_a_missing_key() {
         let (status, lines) = run_doctor(&app.url(""), &["--key", &key, "--json"]).await;
         let lines: Vec<Value> =
             lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!((status, lines.len()), (Some(0), 14), "{lines:#?}");
+        assert_eq!((status, lines.len()), (Some(0), 15), "{lines:#?}");
         let unknown = lines.iter().filter(|line| line["level"] != "ok");
         let unknown: Vec<&str> = unknown.map(|line| line["about"].as_str().unwrap()).collect();
         assert_eq!(unknown, expected, "{lines:#?}");

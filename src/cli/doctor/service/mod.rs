@@ -91,6 +91,7 @@ impl Service {
         report.say(&requests::methods(target).await);
         self.progress("sending a large body");
         report.say(&requests::body(target).await);
+        report.say(&requests::versions(target).await);
         requests::cors(target, self.origin.as_ref()).await.iter().for_each(|it| report.say(it));
         let prefer = requests::prefer(target).await;
         let waits = prefer.is_ok();

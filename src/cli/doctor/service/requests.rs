@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use reqwest::header::{
-    ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, CONTENT_TYPE, HeaderMap, HeaderName, ORIGIN,
+    ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_TYPE, ETAG, HeaderMap,
+    HeaderName, IF_NONE_MATCH, ORIGIN,
 };
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
@@ -87,6 +88,38 @@ pub(super) async fn body(target: &Target) -> Finding {
         Err(why) => format!("{megabytes} MB do not reach the service: {why}"),
     };
     Finding::fail("body", text).because_of(Fault::Body)
+}
+
+/// Checks that versions of resources pass: `ETag` in a response, and `If-None-Match` in a request.
+pub(super) async fn versions(target: &Target) -> Finding {
+    let about = "ETag";
+    let list = || target.get(&["agents"], &[("limit", "1")]).header(ACCEPT_ENCODING, "gzip");
+    let first = match send(list()).await {
+        Ok(answer) if answer.status().is_success() => answer,
+        Ok(answer) => return Finding::fail(about, format!("the response is {}", answer.status())),
+        Err(why) => return Finding::fail(about, why),
+    };
+    let Some(tag) = first.headers().get(ETAG).cloned() else {
+        return Finding::warn(
+            about,
+            "was removed: clients cannot detect that an object has changed",
+        );
+    };
+    match send(list().header(IF_NONE_MATCH, &tag)).await {
+        Ok(answer) if answer.status() == StatusCode::NOT_MODIFIED => {
+            let is_weak = tag.as_bytes().starts_with(b"W/");
+            let weak =
+                if is_weak { "; compression makes it weak, see docs/proxies.md" } else { "" };
+            Finding::ok(about, format!("passes, as does If-None-Match{weak}"))
+        }
+        Ok(answer) => {
+            let status = answer.status();
+            let text =
+                format!("was changed, or If-None-Match was removed: {status} instead of 304");
+            Finding::warn(about, text)
+        }
+        Err(why) => Finding::fail(about, why),
+    }
 }
 
 /// The values of a header, also of those in one line.
