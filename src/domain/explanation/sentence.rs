@@ -10,7 +10,7 @@ use crate::domain::tool::CallState;
 
 impl Facts {
     pub(super) fn waiting(&self, wait: &Wait) -> String {
-        let since = format!("{:.0}", wait.since);
+        let since = format!("{:.6}", wait.since);
         match wait.on {
             WaitsFor::Queue => {
                 let position = self.queue_position.unwrap_or(1);
@@ -29,7 +29,7 @@ impl Facts {
                     1 => "failed once".to_owned(),
                     _ => format!("failed {failures} times in a row"),
                 };
-                let at = wait.deadline.map(|at| format!(" at {at:.0}")).unwrap_or_default();
+                let at = wait.deadline.map(|at| format!(" at {at:.6}")).unwrap_or_default();
                 format!("The model {why}; the next try is due{at}.")
             }
             WaitsFor::Tool => format!("The run waits for {}.", calls(&self.named())),
@@ -97,16 +97,16 @@ impl Facts {
     fn for_model(&self, since: &str) -> String {
         let limit = match self.limit_at() {
             Some(at) if at <= self.now => {
-                format!(" Its time limit passed at {at:.0}: no tool is called after this reply.")
+                format!(" Its time limit passed at {at:.6}: no tool is called after this reply.")
             }
-            Some(at) => format!(" Its time limit is at {at:.0}."),
+            Some(at) => format!(" Its time limit is at {at:.6}."),
             None => String::new(),
         };
         format!("The run waits for the model, which received the request at {since}.{limit}")
     }
 
     pub(super) fn settled(&self) -> String {
-        let at = self.finished_at.map(|at| format!(" at {at:.0}")).unwrap_or_default();
+        let at = self.finished_at.map(|at| format!(" at {at:.6}")).unwrap_or_default();
         let outcome = self.outcome.as_ref();
         let why = outcome.map(|outcome| format!(": {}", why(outcome))).unwrap_or_default();
         match self.status {
@@ -156,7 +156,7 @@ fn calls(calls: &[&OpenCall]) -> String {
         .iter()
         .map(|OpenCall { name, tool_use_id, state, since, .. }| {
             let did = if *state == CallState::Started { "started" } else { "was requested" };
-            format!("{name} ({tool_use_id}, which {did} at {since:.0})")
+            format!("{name} ({tool_use_id}, which {did} at {since:.6})")
         })
         .collect();
     let noun = if named.len() == 1 { "the call" } else { "the calls" };

@@ -95,7 +95,7 @@ fn the_first_run_in_the_queue_waits_for_a_worker_since_the_session_became_idle()
             &Facts { idle_since, ..queued() },
             (Some(WaitsFor::Worker), since, None, Some(id(7))),
             &format!(
-                "The run has been the first in its session's queue since {:.0}, and no worker has \
+                "The run has been the first in its session's queue since {:.6}, and no worker has \
                  claimed it yet.",
                 at(since)
             ),
@@ -109,7 +109,7 @@ fn a_run_that_can_start_has_its_position_in_the_queue_of_all_sessions() {
     check(
         &Facts { queue, ..queued() },
         (Some(WaitsFor::Worker), 0, None, Some(id(7))),
-        "The run has been the first in its session's queue since 2026-11-21T12:00:00Z, and no worker \
+        "The run has been the first in its session's queue since 2026-11-21T12:00:00.000000Z, and no worker \
          has claimed it yet. It is number 12 of 400 in the queue of all sessions.",
     );
 }
@@ -120,7 +120,7 @@ fn a_run_during_which_several_workers_stopped_is_taken_over_after_a_pause() {
     check(
         &Facts { takeovers: 2, lease_until: Some(at(28)), ..running() },
         expected,
-        "Several workers in a row stopped during the run, the last one at 2026-11-21T12:00:28Z. \
+        "Several workers in a row stopped during the run, the last one at 2026-11-21T12:00:28.000000Z. \
          Another worker takes it over after a pause, when it executes no other run like this one.",
     );
 }
@@ -128,13 +128,14 @@ fn a_run_during_which_several_workers_stopped_is_taken_over_after_a_pause() {
 #[test]
 fn a_run_waits_for_the_model_reply() {
     let expected = (Some(WaitsFor::Model), 6, None, Some(id(7)));
-    let asked = "The run waits for the model, which received the request at 2026-11-21T12:00:06Z.";
+    let asked =
+        "The run waits for the model, which received the request at 2026-11-21T12:00:06.000000Z.";
     check(&running(), expected, asked);
     let limited = |seconds| Facts { limit_seconds: Some(seconds), ..running() };
-    let soon = format!("{asked} Its time limit is at 2026-11-21T12:01:05Z.");
+    let soon = format!("{asked} Its time limit is at 2026-11-21T12:01:05.000000Z.");
     check(&limited(60), expected, &soon);
     let over = format!(
-        "{asked} Its time limit passed at 2026-11-21T12:00:15Z: no tool is called after this reply."
+        "{asked} Its time limit passed at 2026-11-21T12:00:15.000000Z: no tool is called after this reply."
     );
     check(&limited(10), expected, &over);
 }
@@ -145,8 +146,9 @@ fn a_failed_request_waits_for_its_next_try() {
         let latest = Latest::Rescheduled { failures, retry_at: at(retry_at) };
         Facts { latest: Some((latest, at(25))), ..running() }
     };
-    let waits =
-        |times: &str| format!("The model {times}; the next try is due at 2026-11-21T12:00:35Z.");
+    let waits = |times: &str| {
+        format!("The model {times}; the next try is due at 2026-11-21T12:00:35.000000Z.")
+    };
     let expected = (Some(WaitsFor::Retry), 25, Some(35), Some(id(7)));
     check(&rescheduled(1, 35), expected, &waits("failed once"));
     check(&rescheduled(3, 35), expected, &waits("failed 3 times in a row"));
@@ -155,7 +157,7 @@ fn a_failed_request_waits_for_its_next_try() {
     check(
         &rescheduled(3, 28),
         (Some(WaitsFor::Model), 28, None, Some(id(7))),
-        "The run waits for the model, which received the request at 2026-11-21T12:00:28Z.",
+        "The run waits for the model, which received the request at 2026-11-21T12:00:28.000000Z.",
     );
 }
 
@@ -168,7 +170,7 @@ fn open_calls_are_named_and_the_latest_deadline_counts() {
     check(
         &one,
         (Some(WaitsFor::Tool), 20, Some(50), Some(id(7))),
-        "The run waits for the call launch (toolu_launch, which started at 2026-11-21T12:00:20Z).",
+        "The run waits for the call launch (toolu_launch, which started at 2026-11-21T12:00:20.000000Z).",
     );
     let both = Facts { calls: vec![ponder, launch.clone()], ..running() };
     let Explanation { since, deadline, .. } = both.explain();
@@ -176,8 +178,8 @@ fn open_calls_are_named_and_the_latest_deadline_counts() {
     check(
         &Facts { calls: vec![launch, later], ..running() },
         (Some(WaitsFor::Tool), 10, None, Some(id(7))),
-        "The run waits for the calls launch (toolu_launch, which started at 2026-11-21T12:00:20Z), \
-         later (toolu_later, which was requested at 2026-11-21T12:00:10Z).",
+        "The run waits for the calls launch (toolu_launch, which started at 2026-11-21T12:00:20.000000Z), \
+         later (toolu_later, which was requested at 2026-11-21T12:00:10.000000Z).",
     );
 }
 
@@ -192,7 +194,7 @@ fn a_lost_worker_takes_precedence_over_open_calls() {
     check(
         &facts,
         (Some(WaitsFor::Worker), 28, Some(29), Some(id(7))),
-        "The worker of the run has been lost since 2026-11-21T12:00:28Z; another worker with a free \
+        "The worker of the run has been lost since 2026-11-21T12:00:28.000000Z; another worker with a free \
          slot takes it over within a second.",
     );
 }
@@ -203,12 +205,12 @@ fn a_live_worker_has_until_the_end_of_its_lease() {
     check(
         &Facts { latest: None, ..running() },
         expected(5),
-        "A worker claimed the run at 2026-11-21T12:00:05Z and has not started it yet.",
+        "A worker claimed the run at 2026-11-21T12:00:05.000000Z and has not started it yet.",
     );
     check(
         &Facts { latest: Some((Latest::Other, at(29))), ..running() },
         expected(29),
-        "A worker has been executing the run since 2026-11-21T12:00:29Z.",
+        "A worker has been executing the run since 2026-11-21T12:00:29.000000Z.",
     );
 }
 
@@ -217,7 +219,7 @@ fn a_cancelled_run_waits_only_for_its_worker() {
     let calls = vec![call("launch", CallState::Started, 20, None)];
     let facts = Facts { cancel_requested_at: Some(at(29)), calls, ..running() };
     let sentence =
-        "Cancellation was requested at 2026-11-21T12:00:29Z; the run has not settled yet.";
+        "Cancellation was requested at 2026-11-21T12:00:29.000000Z; the run has not settled yet.";
     check(&facts, (Some(WaitsFor::Cancel), 29, Some(40), None), sentence);
     let paused = Facts { status: RunStatus::RequiresAction, lease_until: None, ..facts };
     check(&paused, (Some(WaitsFor::Cancel), 29, None, None), sentence);
@@ -246,25 +248,25 @@ fn a_run_that_waits_for_an_answer_names_the_calls() {
         &waits(vec![done.clone(), ours.clone()]),
         (Some(WaitsFor::Approval), 12, Some(100), Some(id(7))),
         "The run waits for a decision on the call write_file (toolu_write_file, which was \
-         requested at 2026-11-21T12:00:08Z).",
+         requested at 2026-11-21T12:00:08.000000Z).",
     );
     check(
         &waits(vec![theirs.clone()]),
         (Some(WaitsFor::ClientTool), 12, Some(100), Some(id(7))),
         "The run waits for the client to answer the call open_door (toolu_open_door, which was \
-         requested at 2026-11-21T12:00:09Z).",
+         requested at 2026-11-21T12:00:09.000000Z).",
     );
     check(
         &waits(vec![theirs, ours]),
         (Some(WaitsFor::Approval), 12, Some(100), Some(id(7))),
         "The run waits for a decision on the call write_file (toolu_write_file, which was \
-         requested at 2026-11-21T12:00:08Z), and for the client to answer the call open_door \
-         (toolu_open_door, which was requested at 2026-11-21T12:00:09Z).",
+         requested at 2026-11-21T12:00:08.000000Z), and for the client to answer the call open_door \
+         (toolu_open_door, which was requested at 2026-11-21T12:00:09.000000Z).",
     );
     check(
         &Facts { wake_at: Some(at(29)), ..waits(vec![done]) },
         (Some(WaitsFor::Worker), 29, Some(30), Some(id(7))),
-        "The calls of the run have been answered since 2026-11-21T12:00:29Z; a worker with a free \
+        "The calls of the run have been answered since 2026-11-21T12:00:29.000000Z; a worker with a free \
          slot resumes it within a second.",
     );
     check(
@@ -297,21 +299,24 @@ fn a_settled_run_has_no_cause_and_gives_its_reason() {
     for (facts, sentence) in [
         (
             settled(RunStatus::Completed, outcome.clone()),
-            "The run completed at 2026-11-21T12:00:28Z: the model finished its answer.",
+            "The run completed at 2026-11-21T12:00:28.000000Z: the model finished its answer.",
         ),
         (
             settled(
                 RunStatus::Completed,
                 Outcome { limited: Some(LimitKind::Rounds), ..outcome.clone() },
             ),
-            "The run completed at 2026-11-21T12:00:28Z: the model finished its answer, at the \
+            "The run completed at 2026-11-21T12:00:28.000000Z: the model finished its answer, at the \
              limit of rounds.",
         ),
         (
             settled(RunStatus::Failed, Outcome { error: Some(error), ..outcome.clone() }),
-            "The run failed at 2026-11-21T12:00:28Z: worker after worker stopped.",
+            "The run failed at 2026-11-21T12:00:28.000000Z: worker after worker stopped.",
         ),
-        (settled(RunStatus::Cancelled, outcome), "The run was cancelled at 2026-11-21T12:00:28Z."),
+        (
+            settled(RunStatus::Cancelled, outcome),
+            "The run was cancelled at 2026-11-21T12:00:28.000000Z.",
+        ),
     ] {
         check(&facts, (None, 28, None, None), sentence);
     }

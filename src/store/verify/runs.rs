@@ -57,7 +57,7 @@ fn state(run: &RunFacts, report: &mut Report) {
         }
     }
     if let Some(at) = run.abandoned_at.filter(|_| is_running) {
-        let detail = format!("the lease expired at {at:.0}, but no worker took the run over");
+        let detail = format!("the lease expired at {at:.6}, but no worker took the run over");
         report.add(Invariant::LeaseRenewed, place, detail);
     }
 }
@@ -67,7 +67,7 @@ fn waits(facts: &Facts, run: &RunFacts, report: &mut Report) {
     let Some((wake_at, is_forgotten)) = run.wake else { return };
     let place = report.session().run(run.id);
     if is_forgotten {
-        let detail = format!("the run was due at {wake_at:.0}, but no worker claimed it");
+        let detail = format!("the run was due at {wake_at:.6}, but no worker claimed it");
         return report.add(Invariant::WaitsEnd, place, detail);
     }
     let is_open = |call: &&CallFacts| {
@@ -75,7 +75,7 @@ fn waits(facts: &Facts, run: &RunFacts, report: &mut Report) {
     };
     if facts.now < wake_at && facts.calls.iter().find(is_open).is_none() {
         let detail =
-            format!("the run waits until {wake_at:.0}, but none of its calls awaits an answer");
+            format!("the run waits until {wake_at:.6}, but none of its calls awaits an answer");
         report.add(Invariant::WaitsEnd, place, detail);
     }
 }

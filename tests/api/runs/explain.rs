@@ -248,8 +248,7 @@ async fn a_run_whose_worker_is_lost_waits_for_another_one() {
     let mut whole = expected(&session, &run, "running", "worker");
     whole["since"] = "2026-01-01T00:00:00.000Z".into();
     assert_eq!(explanation, whole);
-    let lost =
-        "The worker of the run has been lost since 2026-01-01T00:00:00Z, and no other worker ";
+    let lost = "The worker of the run has been lost since 2026-01-01T00:00:00.000000Z, and no other worker ";
     assert!(sentence.starts_with(lost), "{sentence}");
     settle(&blocker, &blocking).await;
     session.settled(&run).await;
