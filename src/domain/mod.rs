@@ -32,6 +32,7 @@ pub mod page;
 pub mod pending_call;
 pub mod permission;
 pub mod plain_message;
+pub mod plain_syntax;
 pub mod plain_view;
 pub mod prefix;
 pub mod price;

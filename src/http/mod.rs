@@ -34,7 +34,9 @@ pub use state::{Api, KEEP_ALIVE_INTERVAL, MAX_MESSAGE, Options};
 
 /// The router of a process that serves the API.
 pub fn router(api: Api) -> Router {
-    let (v1, _) = openapi::routes().split_for_parts();
+    let (v1, document) = openapi::routes().split_for_parts();
+    let parameters = Arc::new(server::query_parameters::QueryParameters::of(&document));
+    let v1 = v1.route_layer(from_fn_with_state(parameters, server::query_parameters::layer));
     let v1 = match server::rate_limit::RateLimit::new(api.options.rate_limit) {
         Some(limit) => {
             v1.route_layer(from_fn_with_state(Arc::new(limit), server::rate_limit::layer))
@@ -61,7 +63,8 @@ pub fn router(api: Api) -> Router {
     let router = if pages.origins.is_empty() {
         router
     } else {
-        router.layer(server::cors::layer(&pages.origins))
+        let cors = router.layer(server::cors::layer(&pages.origins));
+        cors.layer(middleware::map_request(server::cors::keep_valid_names))
     };
     router.layer(middleware::from_fn(server::caching::layer))
 }

@@ -77,22 +77,34 @@ impl StopRequest {
     }
 }
 
+/// A run that was requested to stop.
+#[derive(Debug)]
+pub(crate) struct StoppedRun {
+    /// The run, after the request.
+    pub(crate) run: Run,
+    /// The events of the request; none if an earlier request had the same effect.
+    pub(crate) events: Option<EventSpan>,
+}
+
 /// Requests that a run stops, and returns the run. A settled run stays as it is.
 pub(crate) async fn cancel_run(
     service: &Service,
     tenant: TenantId,
     session_id: SessionId,
     run_id: RunId,
-) -> Result<Run, Error> {
+) -> Result<StoppedRun, Error> {
     let run = find_run(service, tenant, session_id, run_id).await?;
     if run.status.is_terminal() {
-        return Ok(run);
+        return Ok(StoppedRun { run, events: None });
     }
     let request = async |conn: &mut PgConnection| {
         StopRequest::make(conn, tenant, session_id, run_id, RunEnd::Client).await
     };
-    in_transaction(service, tenant, request).await?.publish(service);
-    find_run(service, tenant, session_id, run_id).await
+    let stop = in_transaction(service, tenant, request).await?;
+    let events = stop.events();
+    stop.publish(service);
+    let run = find_run(service, tenant, session_id, run_id).await?;
+    Ok(StoppedRun { run, events })
 }
 
 /// Requests that all runs of a session stop, and returns them.
@@ -100,7 +112,7 @@ pub(crate) async fn cancel_session(
     service: &Service,
     tenant: TenantId,
     session_id: SessionId,
-) -> Result<Vec<Run>, Error> {
+) -> Result<Vec<StoppedRun>, Error> {
     newest_event(service, tenant, session_id).await?;
     let list = async |conn: &mut PgConnection| list_open(conn, tenant, session_id).await;
     let mut runs = Vec::new();

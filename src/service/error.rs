@@ -53,9 +53,9 @@ pub enum Error {
     /// A request that concerns an agent.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// A cursor that names no item of the list.
-    #[error("the cursor {0:?} is not valid")]
-    InvalidCursor(String),
+    /// A cursor that names no position of the list.
+    #[error("the cursor is not valid: {0}")]
+    InvalidCursor(FieldError),
     /// The session has an active run, and the message may not be queued.
     #[error("the session is busy with {active_run_id}")]
     SessionBusy {
@@ -145,8 +145,8 @@ fn first_message(errors: &[FieldError]) -> String {
 
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pointer, parameter, message } = self;
-        match parameter.as_deref().unwrap_or(pointer) {
+        let Self { pointer, parameter, header, message } = self;
+        match parameter.as_deref().or(header.as_deref()).unwrap_or(pointer) {
             "" => f.write_str(message),
             name => write!(f, "{name} {message}"),
         }
@@ -162,25 +162,36 @@ impl From<sqlx::Error> for Error {
 /// A member of the input that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct FieldError {
-    /// A JSON pointer to the member; empty for the body as a whole, and for a query parameter.
+    /// A JSON pointer to the member; empty for the body as a whole, and if `parameter` or `header`
+    /// names what is wrong.
     pub pointer: String,
-    /// The name of the query parameter; absent for members of the body.
+    /// The name of the query parameter; absent for members of the body and for headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
-    /// The problem with the member or the parameter: the rule that it breaks, and what is allowed.
+    /// The name of the request header; absent for members of the body and for query parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// The problem with the member, parameter or header: the rule that it breaks, and what is
+    /// allowed.
     pub message: String,
 }
 
 impl FieldError {
     /// An error in the member at this pointer.
     pub(crate) fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), parameter: None, message: message.into() }
+        let (pointer, message) = (pointer.into(), message.into());
+        Self { pointer, parameter: None, header: None, message }
     }
 
     /// An error in a query parameter; in the whole query if the name is empty.
     pub(crate) fn in_query(parameter: &str, message: impl Into<String>) -> Self {
         let parameter = Some(parameter).filter(|name| !name.is_empty()).map(str::to_owned);
-        Self { pointer: String::new(), parameter, message: message.into() }
+        Self { parameter, ..Self::new("", message) }
+    }
+
+    /// An error in a request header.
+    pub(crate) fn in_header(name: &str, message: impl Into<String>) -> Self {
+        Self { header: Some(name.to_owned()), ..Self::new("", message) }
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) async fn list_events(
     request: PageRequest<i64>,
 ) -> Result<ListPage<Frame, i64>, Error> {
     let newest = newest_event(service, tenant, session_id).await?;
+    request.check_number(newest)?;
     let query = EventQuery { session_id, newest, types };
     let read = service.pool.with(tenant, async |conn| {
         let FoundEvents { frames, up_to } = query.find(conn, request.slice()).await?;

@@ -55,6 +55,11 @@ async fn read_history(
     request: &PageRequest<i32>,
 ) -> Result<Option<HistoryPage>, Error> {
     let Some(last_seq) = last_seq(conn, tenant, session_id).await? else { return Ok(None) };
+    if request.from.is_some() {
+        let last = Slice { from: None, is_upwards: false, limit: 1 };
+        let newest = list(conn, range(session_id, last)).await?.pop();
+        request.check_number(newest.map_or(0, |stored| stored.seq))?;
+    }
     let page =
         read_page!(request, |stored| stored.seq, |slice| list(conn, range(session_id, slice)));
     let seqs = || page.items.iter().map(|stored| stored.seq);

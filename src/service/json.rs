@@ -9,22 +9,40 @@ use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Path as JsonPath, Segment};
 
 use super::error::{Error, FieldError};
+use super::type_errors::list_errors;
 use crate::domain::plain_message::plain_message;
+use crate::domain::plain_syntax::plain_syntax;
 
-/// Reads one JSON object, and nothing after it.
+/// Reads one JSON object, and nothing after it. An error of the types lists all members that have
+/// one.
 pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
+    parse_strictly(json).map_err(|error| match error {
+        ParseError::Syntax(cause) => Error::BadJson(plain_syntax(&cause)),
+        ParseError::Type(first) => Error::Validation(list_errors::<T>(json, first)),
+    })
+}
+
+/// The first error of a document.
+pub(super) enum ParseError {
+    /// It is not JSON.
+    Syntax(serde_json::Error),
+    /// A member does not match its type.
+    Type(FieldError),
+}
+
+/// Reads one JSON object, and nothing after it, up to the first error.
+pub(super) fn parse_strictly<T: DeserializeOwned>(json: &[u8]) -> Result<T, ParseError> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let read: Result<Object<T>, _> = serde_path_to_error::deserialize(&mut deserializer);
     let Object(value) = read.map_err(|error| {
         let pointer = pointer(error.path());
         let cause = error.into_inner();
         if cause.is_data() {
-            let message = plain_message(&cause.to_string());
-            return Error::Validation(vec![FieldError::new(pointer, message)]);
+            return ParseError::Type(FieldError::new(pointer, plain_message(&cause.to_string())));
         }
-        Error::BadJson(cause.to_string())
+        ParseError::Syntax(cause)
     })?;
-    deserializer.end().map_err(|error| Error::BadJson(error.to_string()))?;
+    deserializer.end().map_err(ParseError::Syntax)?;
     Ok(value)
 }
 

@@ -2,6 +2,7 @@
 
 use super::error::Error;
 use super::executing_calls::executing;
+use super::paging::CursorSource;
 use super::state::Service;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::Run;
@@ -27,11 +28,9 @@ pub(crate) async fn check_reached(
     tenant: TenantId,
     session_id: SessionId,
     after: i64,
+    source: CursorSource,
 ) -> Result<(), Error> {
-    if after > newest_event(service, tenant, session_id).await? {
-        return Err(Error::InvalidCursor(after.to_string()));
-    }
-    Ok(())
+    source.check_number(after, newest_event(service, tenant, session_id).await?)
 }
 
 /// A run; an error if the run or its session does not exist.

@@ -38,6 +38,7 @@ mod session_tools;
 pub(crate) mod sessions;
 mod state;
 mod transaction;
+mod type_errors;
 pub(crate) mod usage;
 pub(crate) mod verification;
 pub(crate) mod versions;

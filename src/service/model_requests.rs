@@ -34,6 +34,11 @@ pub(crate) async fn list_model_requests(
     find_run(service, tenant, session_id, run_id).await?;
     let read = service.pool.with(tenant, async |conn| {
         let filter = |slice| RequestFilter { tenant, session_id, run_id, slice };
+        if request.from.is_some() {
+            let last = Slice { from: None, is_upwards: false, limit: 1 };
+            let newest = list(conn, filter(last)).await?.pop().map_or(0, |stored| stored.n);
+            request.check_number(newest)?;
+        }
         Ok(read_page!(request, |stored| stored.n, |slice| list(conn, filter(slice))))
     });
     read.await

@@ -1,5 +1,8 @@
 //! Pages of lists that clients read forwards and backwards by the key of an item.
 
+use std::fmt::Display;
+
+use super::error::{Error, FieldError};
 use crate::domain::page::Slice;
 
 /// Reads a page, and whether there are items before it:
@@ -17,6 +20,39 @@ macro_rules! read_page {
 }
 pub(super) use read_page;
 
+/// The part of a request that has a cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CursorSource {
+    /// A query parameter.
+    Parameter(&'static str),
+    /// A header.
+    Header(&'static str),
+}
+
+impl CursorSource {
+    /// Refuses a cursor from this source.
+    pub(crate) fn refuse(self, message: impl Into<String>) -> Error {
+        Error::InvalidCursor(match self {
+            Self::Parameter(name) => FieldError::in_query(name, message),
+            Self::Header(name) => FieldError::in_header(name, message),
+        })
+    }
+
+    /// Refuses a number that is negative or greater than the newest one. A reader that starts there
+    /// would take the next items for old ones.
+    pub(crate) fn check_number<K>(self, number: K, newest: K) -> Result<(), Error>
+    where
+        K: Copy + Display + PartialOrd + From<i8>,
+    {
+        if number < K::from(0) || number > newest {
+            let message =
+                format!("is {number}; a number from 0 to {newest}, the newest, is required");
+            return Err(self.refuse(message));
+        }
+        Ok(())
+    }
+}
+
 /// A request for a page.
 #[derive(Debug)]
 pub(crate) struct PageRequest<K> {
@@ -28,6 +64,17 @@ pub(crate) struct PageRequest<K> {
     pub(crate) is_before: bool,
     /// True for a list in the order of its keys, false for the reverse order.
     pub(crate) is_ascending: bool,
+}
+
+impl<K: Copy + Display + PartialOrd + From<i8>> PageRequest<K> {
+    /// Refuses a cursor that is no number of the list: the items are numbered up to the newest. A page
+    /// of older items may begin anywhere after the newest.
+    pub(crate) fn check_number(&self, newest: K) -> Result<(), Error> {
+        let source = CursorSource::Parameter(if self.is_before { "before" } else { "after" });
+        let Some(from) = self.from else { return Ok(()) };
+        let is_beyond = from > newest && !self.slice().is_upwards;
+        if is_beyond { Ok(()) } else { source.check_number(from, newest) }
+    }
 }
 
 impl<K: Clone> PageRequest<K> {

@@ -17,7 +17,8 @@ pub(crate) async fn list_runs(
     status: Option<RunStatus>,
     request: PageRequest<i64>,
 ) -> Result<ListPage<Run, i64>, Error> {
-    newest_event(service, tenant, session_id).await?;
+    // Runs are numbered by the events that accepted them.
+    request.check_number(newest_event(service, tenant, session_id).await?)?;
     let read = service.pool.with(tenant, async |conn| {
         let filter = |slice| RunFilter { tenant, session_id, only: None, status, slice };
         Ok(read_page!(request, |run| run.accepted_seq, |slice| list(conn, filter(slice))))

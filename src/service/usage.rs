@@ -3,11 +3,12 @@
 use sqlx::PgConnection;
 
 use super::error::Error;
+use super::paging::CursorSource;
 use super::state::Service;
 use crate::domain::budget::Budget;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::usage::Spending;
-use crate::store::sessions::find;
+use crate::store::sessions::{find, last_seq};
 use crate::store::usage::{
     Days, Group, GroupBy, RunUsage, UsageSelection, list, list_runs, of_session,
 };
@@ -39,6 +40,8 @@ pub(crate) async fn session_usage(
     let missing = || Error::SessionNotFound(session_id.to_string());
     let read = async |conn: &mut PgConnection| {
         let session = find(conn, tenant, session_id).await?.ok_or_else(missing)?;
+        let newest = last_seq(conn, tenant, session_id).await?.ok_or_else(missing)?;
+        CursorSource::Parameter("after").check_number(after, newest)?;
         let total = of_session(conn, tenant, session_id).await?.ok_or_else(missing)?;
         let runs = list_runs(conn, session_id, after, limit + 1).await?;
         let selection = UsageSelection {

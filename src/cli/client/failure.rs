@@ -46,14 +46,17 @@ pub(in crate::cli) struct Problem {
 #[derive(Debug, Deserialize)]
 struct FieldError {
     pointer: String,
+    parameter: Option<String>,
+    header: Option<String>,
     message: String,
 }
 
 fn describe(problem: &Problem) -> String {
     let mut text = problem.detail.clone();
     // The detail already contains the first one.
-    for FieldError { pointer, message } in problem.errors.iter().skip(1) {
-        let _ = write!(text, "; {pointer} {message}");
+    for FieldError { pointer, parameter, header, message } in problem.errors.iter().skip(1) {
+        let name = parameter.as_ref().or(header.as_ref()).unwrap_or(pointer);
+        let _ = write!(text, "; {name} {message}");
     }
     if problem.status == 401 {
         text.push_str("; set it with TWOSTEP_KEY or --key");

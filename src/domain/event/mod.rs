@@ -264,8 +264,9 @@ pub enum EventBody {
         #[serde(serialize_with = "crate::domain::rfc3339::time")]
         retry_at: Timestamp,
     },
-    /// A run settled, or waits for the client. A run that waits emits further events later. Other
-    /// runs of the session may be active or queued.
+    /// A run settled, or waits for the client. A run that waits emits further events later; the event
+    /// is repeated after an answer while other calls of the run still wait. Other runs of the session
+    /// may be active or queued.
     #[serde(rename = "session.status_idle")]
     StatusIdle {
         /// The reason.

@@ -26,7 +26,11 @@ pub(in crate::http) enum ApiError {
     NoRoute(String),
     #[error("this route does not allow {0}")]
     NoMethod(String),
-    #[error("an API key is required: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`")]
+    // A log or terminal would mask a word after `Bearer` that could be a key.
+    #[error(
+        "an API key is required: send it as `Authorization: Bearer $TWOSTEP_KEY` or \
+         `x-api-key: $TWOSTEP_KEY`"
+    )]
     Unauthenticated,
     #[error(
         "the key, token or ticket of the request is not valid: it is unknown, expired or revoked; \
@@ -62,6 +66,8 @@ pub(in crate::http) enum ApiError {
     UnsupportedMediaType,
     #[error("the body must be JSON Lines; send it with Content-Type: application/jsonl")]
     NotLines,
+    #[error("the body is in the charset {0:?}; send it in UTF-8, with no charset or charset=utf-8")]
+    UnsupportedCharset(String),
     #[error("the body is compressed (Content-Encoding); send it uncompressed")]
     CompressedBody,
     #[error("the body is larger than {0} bytes")]
@@ -96,11 +102,6 @@ impl From<sqlx::Error> for ApiError {
 }
 
 impl ApiError {
-    /// Refuses one member of the body.
-    pub(in crate::http) fn field(pointer: &str, message: impl Into<String>) -> Self {
-        Error::field(pointer, message).into()
-    }
-
     /// Refuses a query parameter, or the whole query if the name is empty.
     pub(in crate::http) fn query(parameter: &str, message: impl Into<String>) -> Self {
         Self::InvalidQuery(FieldError::in_query(parameter, message))
@@ -194,7 +195,7 @@ impl ApiError {
         if let Self::Service(Error::SessionHasForks(forks)) = self {
             return (Vec::new(), forks);
         }
-        if let Self::InvalidQuery(error) = self {
+        if let Self::InvalidQuery(error) | Self::Service(Error::InvalidCursor(error)) = self {
             return (vec![error], Vec::new());
         }
         let errors =
@@ -220,7 +221,10 @@ impl ApiError {
             Self::BodyIncomplete => (StatusCode::BAD_REQUEST, "body_incomplete"),
             Self::RequestTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
             Self::InvalidQuery(_) => (StatusCode::BAD_REQUEST, "invalid_query"),
-            Self::UnsupportedMediaType | Self::NotLines | Self::CompressedBody => {
+            Self::UnsupportedMediaType
+            | Self::UnsupportedCharset(_)
+            | Self::NotLines
+            | Self::CompressedBody => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
             }
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),

@@ -15,6 +15,10 @@ use crate::domain::quota::QuotaExceeded;
 /// The header that advises SDKs whether to retry.
 const SHOULD_RETRY: &str = "x-should-retry";
 
+/// The media types of changes. Every change is a merge patch (RFC 7396).
+const PATCH_TYPES: HeaderValue =
+    HeaderValue::from_static("application/merge-patch+json, application/json");
+
 /// A problem document (RFC 9457), the body of every error response.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct Problem {
@@ -134,6 +138,9 @@ pub(in crate::http) fn write_problem(
     let json = serde_json::to_vec(&problem).unwrap_or_default();
     let kind = HeaderValue::from_static("application/problem+json");
     parts.headers.insert(CONTENT_TYPE, kind);
+    if method == Method::PATCH && parts.headers.contains_key(ACCEPT) {
+        parts.headers.insert(ACCEPT, PATCH_TYPES);
+    }
     if let Some(types) = parts.headers.get(ACCEPT).cloned()
         && let Some(name) = accepted_by(method)
     {

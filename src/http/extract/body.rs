@@ -66,10 +66,24 @@ pub(in crate::http) fn media_type(headers: &HeaderMap) -> String {
     kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Reports whether a body has a JSON media type.
-pub(in crate::http) fn is_json(headers: &HeaderMap) -> bool {
+/// Refuses a body that has no JSON media type, or that is not in UTF-8.
+pub(in crate::http) fn check_json(headers: &HeaderMap) -> Result<(), ApiError> {
     let kind = media_type(headers);
-    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+    let is_json =
+        kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"));
+    if is_json { check_charset(headers) } else { Err(ApiError::UnsupportedMediaType) }
+}
+
+/// Refuses a `charset` other than UTF-8 and its subset ASCII.
+pub(in crate::http) fn check_charset(headers: &HeaderMap) -> Result<(), ApiError> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let charset = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    let Some((_, charset)) = charset else { return Ok(()) };
+    let charset = charset.trim().trim_matches('"');
+    let is_allowed =
+        ["utf-8", "utf8", "us-ascii"].iter().any(|it| it.eq_ignore_ascii_case(charset));
+    if is_allowed { Ok(()) } else { Err(ApiError::UnsupportedCharset(charset.to_owned())) }
 }
 
 /// Refuses a compressed body.

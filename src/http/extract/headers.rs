@@ -2,28 +2,42 @@
 
 use http::HeaderMap;
 
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, FieldError};
 use crate::service::Error;
+use crate::service::paging::CursorSource;
 
+/// The header in which an `EventSource` names the last event that it has received.
+const LAST_EVENT_ID: &str = "Last-Event-ID";
+/// The preference of a client that does not want to wait (RFC 7240, section 4.1).
+pub(in crate::http) const RESPOND_ASYNC: &str = "respond-async";
 /// The maximum time to wait for a run, in seconds.
 pub(in crate::http) const MAX_WAIT: u64 = 120;
 
 /// The seconds of `Prefer: wait=N` (RFC 7240), at most [`MAX_WAIT`]. The first of several counts, and
 /// a malformed one is ignored.
 pub(in crate::http) fn wait_seconds(headers: &HeaderMap) -> Option<u64> {
-    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
-    let mut preferences = values.flat_map(|value| unquoted(value, ','));
-    let (_, value) = preferences.find_map(|preference| {
-        let without_parameters = unquoted(preference, ';').next()?;
-        let named = without_parameters.split_once('=').unwrap_or((without_parameters, ""));
-        named.0.trim().eq_ignore_ascii_case("wait").then_some(named)
-    })?;
-    let value = value.trim();
+    let (_, value) = preferences(headers).find(|(name, _)| name.eq_ignore_ascii_case("wait"))?;
     let within = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
     let digits = within.unwrap_or(value);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     // A number that overflows exceeds the maximum too.
     is_number.then(|| digits.parse().unwrap_or(MAX_WAIT).min(MAX_WAIT))
+}
+
+/// Returns true if the request has the preference [`RESPOND_ASYNC`].
+pub(in crate::http) fn prefers_no_wait(headers: &HeaderMap) -> bool {
+    preferences(headers).any(|(name, _)| name.eq_ignore_ascii_case(RESPOND_ASYNC))
+}
+
+/// The names and values of the preferences of a request, without their parameters.
+fn preferences(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let preferences = values.flat_map(|value| unquoted(value, ','));
+    preferences.filter_map(|preference| {
+        let without_parameters = unquoted(preference, ';').next()?;
+        let (name, value) = without_parameters.split_once('=').unwrap_or((without_parameters, ""));
+        Some((name.trim(), value.trim()))
+    })
 }
 
 /// The parts of a text between unquoted separators.
@@ -49,27 +63,54 @@ pub(in crate::http) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&st
     };
     match value.to_str() {
         Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
-        _ => Err(ApiError::field(
-            "",
-            "the Idempotency-Key header is not 1 to 255 printable characters",
-        )),
+        _ => {
+            let cause = "is not 1 to 255 printable characters";
+            let error = FieldError::in_header("Idempotency-Key", cause);
+            Err(Error::Validation(vec![error]).into())
+        }
     }
 }
 
-/// The sequence number after which a stream resumes: `Last-Event-ID`, otherwise `?after=`.
+/// The position from which a stream resumes: `Last-Event-ID`, otherwise `?after=`.
 pub(in crate::http) fn resume_after(
     headers: &HeaderMap,
     after: Option<i64>,
-) -> Result<i64, ApiError> {
+) -> Result<ResumePosition, ApiError> {
+    let refuse = |error| Err(ApiError::Service(Error::InvalidCursor(error)));
     if let Some(after) = after.filter(|after| *after < 0) {
-        return Err(ApiError::Service(Error::InvalidCursor(after.to_string())));
+        let message = format!("is {after}; the number of an event, or 0, is required");
+        return refuse(FieldError::in_query("after", message));
     }
-    let Some(value) = headers.get("last-event-id") else {
-        return Ok(after.unwrap_or(0));
+    let Some(value) = headers.get(LAST_EVENT_ID) else {
+        return Ok(ResumePosition { seq: after.unwrap_or(0), is_of_header: false });
     };
     let text = value.to_str().unwrap_or_default();
-    let seen = text.parse().ok().filter(|seen| *seen >= 0);
-    seen.ok_or_else(|| ApiError::Service(Error::InvalidCursor(text.to_owned())))
+    match text.parse().ok().filter(|seen| *seen >= 0) {
+        Some(seq) => Ok(ResumePosition { seq, is_of_header: true }),
+        None => {
+            let message = format!("is {text:?}; the number of an event, or 0, is required");
+            refuse(FieldError::in_header(LAST_EVENT_ID, message))
+        }
+    }
+}
+
+/// The event after which a stream resumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) struct ResumePosition {
+    /// The number of the event; 0 for the beginning.
+    pub(in crate::http) seq: i64,
+    is_of_header: bool,
+}
+
+impl ResumePosition {
+    /// The source of the position, for errors.
+    pub(in crate::http) fn source(self) -> CursorSource {
+        if self.is_of_header {
+            CursorSource::Header(LAST_EVENT_ID)
+        } else {
+            CursorSource::Parameter("after")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -81,7 +122,7 @@ mod tests {
     fn a_stream_resumes_after_the_last_event_id_or_the_query() {
         let resume = |seen: Option<&str>, after| {
             let header = seen.map(|seen| ("last-event-id".parse().unwrap(), seen.parse().unwrap()));
-            resume_after(&header.into_iter().collect(), after).ok()
+            resume_after(&header.into_iter().collect(), after).ok().map(|position| position.seq)
         };
         for (seen, after, expected) in [
             (None, None, Some(0)),

@@ -6,7 +6,7 @@ use http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
 
 use crate::http::error::ApiError;
-use crate::http::extract::body::{BodyLimits, is_json, read_body};
+use crate::http::extract::body::{BodyLimits, check_json, read_body};
 use crate::service::json::parse;
 
 /// A JSON body. A member that does not match the type is refused with a pointer to it.
@@ -22,9 +22,7 @@ where
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        if !is_json(request.headers()) {
-            return Err(ApiError::UnsupportedMediaType);
-        }
+        check_json(request.headers())?;
         let body = read_body(request, &BodyLimits::from_ref(state)).await?;
         Ok(Self(parse(&body)?))
     }
@@ -54,11 +52,10 @@ pub(in crate::http) async fn optional(
     limits: &BodyLimits,
 ) -> Result<Option<Bytes>, ApiError> {
     let has_type = request.headers().contains_key(CONTENT_TYPE);
-    let is_json = is_json(request.headers());
+    let checked = if has_type { check_json(request.headers()) } else { Ok(()) };
     let body = read_body(request, limits).await?;
-    match (body.is_empty(), has_type && !is_json) {
-        (true, _) => Ok(None),
-        (false, true) => Err(ApiError::UnsupportedMediaType),
-        (false, false) => Ok(Some(body)),
+    if body.is_empty() {
+        return Ok(None);
     }
+    checked.map(|()| Some(body))
 }

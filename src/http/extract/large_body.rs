@@ -16,7 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::http::error::ApiError;
-use crate::http::extract::body::{BodyLimits, check_coding, content_length, is_json, media_type};
+use crate::http::extract::body::{
+    BodyLimits, check_charset, check_coding, check_json, content_length, media_type,
+};
 use crate::service::Error;
 use crate::service::json::parse;
 use crate::service::offload::offload;
@@ -106,9 +108,7 @@ where
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        if !is_json(request.headers()) {
-            return Err(ApiError::UnsupportedMediaType);
-        }
+        check_json(request.headers())?;
         let (body, body_permits) = receive(request, state).await?;
         let value = offload(body.len(), move || parse(&body)).await??;
         Ok(Self(value, body_permits))
@@ -132,6 +132,7 @@ where
         {
             return Err(ApiError::NotLines);
         }
+        check_charset(request.headers())?;
         let (body, body_permits) = receive(request, state).await?;
         Ok(Self(body, body_permits))
     }

@@ -1,4 +1,4 @@
-//! Responses of middleware in the OpenAPI document: origins, hosts and rate limits.
+//! Responses of middleware in the OpenAPI document: origins, hosts, query parameters and rate limits.
 
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{Header, Object, OpenApi, Ref, RefOr, Response, Type};
@@ -7,6 +7,7 @@ use crate::http::auth::{operations, problem};
 
 const FORBIDDEN_ORIGIN: &str = "ForbiddenOrigin";
 const INVALID_HOST: &str = "InvalidHost";
+const INVALID_REQUEST: &str = "InvalidRequest";
 const MISDIRECTED: &str = "MisdirectedRequest";
 const RATE_LIMITED: &str = "RateLimited";
 
@@ -17,6 +18,7 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
     let responses = [
         (FORBIDDEN_ORIGIN, forbidden_origin()),
         (INVALID_HOST, invalid_host()),
+        (INVALID_REQUEST, invalid_request()),
         (MISDIRECTED, misdirected()),
         (RATE_LIMITED, rate_limited()),
     ];
@@ -25,6 +27,9 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
     }
     for item in document.paths.paths.values_mut() {
         for (operation, _) in operations(item) {
+            if operation.security.is_some() {
+                add_invalid_query(operation);
+            }
             add(operation, "400", INVALID_HOST);
             add(operation, "403", FORBIDDEN_ORIGIN);
             add(operation, "421", MISDIRECTED);
@@ -32,6 +37,16 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
                 add(operation, "429", RATE_LIMITED);
             }
         }
+    }
+}
+
+/// Every operation of the API refuses query parameters that it does not have.
+fn add_invalid_query(operation: &mut Operation) {
+    add(operation, "400", INVALID_REQUEST);
+    if let Some(RefOr::T(response)) = operation.responses.responses.get_mut("400")
+        && !response.description.contains("`invalid_query`")
+    {
+        response.description.push_str(", `invalid_query`");
     }
 }
 
@@ -50,6 +65,14 @@ fn forbidden_origin() -> Response {
 
 fn invalid_host() -> Response {
     problem("`invalid_host`: the request has more than one `Host` header").build()
+}
+
+fn invalid_request() -> Response {
+    problem(
+        "`invalid_query`: the request has a query parameter that the operation does not have; \
+         `invalid_host`: it has more than one `Host` header",
+    )
+    .build()
 }
 
 fn misdirected() -> Response {

@@ -150,8 +150,9 @@ pub(in crate::http) async fn stream_events(
     let SessionPath(session_id) = path;
     let TypedParams(StreamEvents { after, deltas, types }) = query;
     let format = StreamFormat::of(&headers)?;
-    let after = resume_after(&headers, after)?;
-    check_reached(&api.service, caller.tenant, session_id, after).await?;
+    let position = resume_after(&headers, after)?;
+    let after = position.seq;
+    check_reached(&api.service, caller.tenant, session_id, after, position.source()).await?;
     let subscription = api.service.bus.subscribe(session_id);
     let request = StreamRequest {
         tenant: caller.tenant,

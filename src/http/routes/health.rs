@@ -86,7 +86,11 @@ pub(in crate::http) async fn get_metrics(
 /// Returns this OpenAPI document.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "get_openapi", tag = "operations",
-    responses((status = 200, description = "The OpenAPI document.", body = Object))
+    responses(
+        (status = 200, description = "The OpenAPI document.", body = Object,
+         headers(("etag" = String, description = "Identifies the content of the document."))),
+        (status = 304, description = "The document is the same."),
+    )
 )]
 pub(in crate::http) async fn get_openapi() -> Response {
     let mut document = document();

@@ -12,8 +12,7 @@ use crate::http::error::ApiError;
 use crate::http::extract::conditions::tagged_json;
 use crate::http::resources::Page;
 use crate::http::server::forwarded::link;
-use crate::service::Error;
-use crate::service::paging::{ListPage, PageRequest};
+use crate::service::paging::{CursorSource, ListPage, PageRequest};
 
 /// The number of items of a page if the query has no `limit`.
 pub(in crate::http) const DEFAULT_LIMIT: i64 = 50;
@@ -42,7 +41,7 @@ pub(super) fn page_request<K: FromStr>(
         return Err(ApiError::query("before", "is not allowed together with `after`"));
     }
     let is_before = before.is_some();
-    let from = cursor(after.or(before))?;
+    let from = cursor(after.or(before), if is_before { "before" } else { "after" })?;
     Ok(PageRequest { limit, from, is_before, is_ascending: order == Order::Asc })
 }
 
@@ -56,10 +55,20 @@ pub(super) fn page_limit(limit: Option<i64>) -> Result<i64, ApiError> {
     Ok(limit)
 }
 
-/// Parses a cursor.
-pub(super) fn cursor<T: FromStr>(text: Option<String>) -> Result<Option<T>, ApiError> {
-    let cursor = text.map(|text| text.parse().map_err(|_| Error::InvalidCursor(text)));
-    Ok(cursor.transpose()?)
+/// Parses the cursor of this parameter.
+pub(super) fn cursor<T: FromStr>(
+    text: Option<String>,
+    parameter: &'static str,
+) -> Result<Option<T>, ApiError> {
+    text.map(|text| parse_cursor(&text, parameter)).transpose()
+}
+
+/// Parses a cursor that is present.
+pub(super) fn parse_cursor<T: FromStr>(text: &str, parameter: &'static str) -> Result<T, ApiError> {
+    text.parse().map_err(|_| {
+        let message = format!("is {text:?}, which is not a cursor of this list");
+        CursorSource::Parameter(parameter).refuse(message).into()
+    })
 }
 
 /// A page as JSON, with links to its neighbours and an `ETag` of its content.

@@ -106,7 +106,7 @@ pub(in crate::http) async fn stream_probe(
 ) -> Result<Response, ApiError> {
     let Params(query) = query;
     let (last, every) = query.check()?;
-    let after = resume_after(&headers, None)?;
+    let after = resume_after(&headers, None)?.seq;
     if after >= last {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }

@@ -81,7 +81,7 @@ impl CreateToolResults {
     responses(
         (status = 202, description = "The results are recorded. The run continues when none of its calls waits.", body = RunResource,
          headers(("location" = String, description = "The run's path."),
-                 ("preference-applied" = String, description = "`respond-async`, and `wait=N` if the response has waited."),
+                 ("preference-applied" = Option<String>, description = "`respond-async` if the request prefers it; `respond-async, wait=N` if the response has waited N seconds for the run."),
                  ("idempotency-replayed" = String, description = "`true` if all of them were recorded before."))),
         (status = 200, description = "The run, if it settled or waits for the client after a wait, or if the request is repeated and the run has settled; or the stream of its events.",
          content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"),

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::paging::{cursor, page_limit};
+use super::paging::{cursor, page_limit, parse_cursor};
 use crate::domain::budget::Budget;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::quota::QuotaUse;
@@ -20,7 +20,7 @@ use crate::http::extract::path::SessionPath;
 use crate::http::extract::query::Params;
 use crate::http::resources::Page;
 use crate::http::state::Api;
-use crate::service::Error;
+use crate::service::paging::CursorSource;
 use crate::service::quotas::list_quota_uses;
 use crate::service::usage::{TenantUsageQuery, session_usage, tenant_usage};
 use crate::store::usage::{Days, Group, GroupBy as By};
@@ -108,7 +108,7 @@ pub(in crate::http) async fn get_session_usage(
     let SessionPath(session_id) = path;
     let Params(GetSessionUsage { limit, after }) = query;
     let limit = page_limit(limit)?;
-    let after = cursor(after)?.unwrap_or(0);
+    let after = cursor(after, "after")?.unwrap_or(0);
     let usage = session_usage(&api.service, caller.tenant, session_id, after, limit).await?;
     let runs = usage.runs.into_iter().map(|run| RunUsage {
         run_id: run.run_id,
@@ -245,13 +245,9 @@ fn days(from: Option<Date>, to: Option<Date>) -> Result<Days, ApiError> {
 fn key(by: GroupBy, after: String) -> Result<String, ApiError> {
     match by {
         GroupBy::Session if after == DELETED => Ok(after),
-        GroupBy::Session => {
-            let id: SessionId =
-                after.parse().map_err(|_| ApiError::Service(Error::InvalidCursor(after)))?;
-            Ok(id.as_uuid().to_string())
-        }
+        GroupBy::Session => Ok(parse_cursor::<SessionId>(&after, "after")?.as_uuid().to_string()),
         GroupBy::Day | GroupBy::Model if after.contains('\0') => {
-            Err(ApiError::Service(Error::InvalidCursor(after)))
+            Err(CursorSource::Parameter("after").refuse("has a NUL character").into())
         }
         GroupBy::Day | GroupBy::Model => Ok(after),
     }

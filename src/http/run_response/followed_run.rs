@@ -2,6 +2,7 @@
 
 use crate::domain::run::Run;
 use crate::service::answers::AnsweredRun;
+use crate::service::cancel::StoppedRun;
 use crate::service::messages::PostedRun;
 
 /// A run that a request has started or continued.
@@ -41,5 +42,19 @@ impl From<AnsweredRun> for FollowedRun {
         let first = events.map_or(run.accepted_seq, |events| events.first);
         let stream_after = events.map(|events| events.last);
         Self { after: first - 1, stream_after, is_live: false, run, is_repeated }
+    }
+}
+
+impl From<StoppedRun> for FollowedRun {
+    fn from(stopped: StoppedRun) -> Self {
+        let StoppedRun { run, events } = stopped;
+        let first = events.map(|events| events.first);
+        Self {
+            after: first.unwrap_or(run.accepted_seq) - 1,
+            stream_after: first,
+            is_live: false,
+            is_repeated: false,
+            run,
+        }
     }
 }

@@ -21,7 +21,7 @@ use crate::bus::{Signal, Subscription};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::Run;
 use crate::http::error::ApiError;
-use crate::http::extract::headers::resume_after;
+use crate::http::extract::headers::{RESPOND_ASYNC, prefers_no_wait, resume_after};
 use crate::http::extract::idempotency::mark_repeated;
 use crate::http::resources::{RunResource, run_path};
 use crate::http::server::detached::disconnected;
@@ -56,8 +56,8 @@ pub(in crate::http) struct RunResponse<'a> {
 pub(in crate::http) struct AwaitedRun {
     /// The run.
     pub(in crate::http) run: Run,
-    /// The value of `Preference-Applied`.
-    pub(in crate::http) preference: String,
+    /// The value of `Preference-Applied`, if the request has a preference.
+    pub(in crate::http) preference: Option<String>,
     /// True if the run settled, or came to wait for the client, during the wait.
     is_idle: bool,
 }
@@ -80,7 +80,7 @@ impl RunResponse<'_> {
             Delivery::Wait(seconds, _permit) => {
                 self.wait(followed.run, subscription, seconds).await?
             }
-            Delivery::Respond => AwaitedRun::at_once(followed.run),
+            Delivery::Respond => AwaitedRun::at_once(followed.run, self.headers),
         };
         Ok(awaited.respond(status, stream_after, is_repeated))
     }
@@ -121,9 +121,10 @@ impl RunResponse<'_> {
         if followed.is_live {
             return Ok((followed.after, StreamPhase::Live));
         }
-        let after = resume_after(self.headers, None)?;
-        check_reached(service, self.tenant, run.session_id, after).await?;
-        let after = after.max(followed.after);
+        let position = resume_after(self.headers, None)?;
+        let source = position.source();
+        check_reached(service, self.tenant, run.session_id, position.seq, source).await?;
+        let after = position.seq.max(followed.after);
         let has_ended = has_ended(service, self.tenant, run, after).await?;
         Ok((after, if has_ended { StreamPhase::Ended } else { StreamPhase::Backlog }))
     }
@@ -131,11 +132,50 @@ impl RunResponse<'_> {
     /// Waits until a run has settled or waits for the client, at most for the given time.
     pub(in crate::http) async fn wait(
         &self,
-        mut run: Run,
-        mut subscription: Subscription,
+        run: Run,
+        subscription: Subscription,
         seconds: u64,
     ) -> Result<AwaitedRun, ApiError> {
         let until = Instant::now() + Duration::from_secs(seconds);
+        let run = self.wait_until(run, subscription, until).await?;
+        let preference = Some(self.applied(seconds, run.is_idle()));
+        Ok(AwaitedRun { is_idle: run.is_idle(), run, preference })
+    }
+
+    /// Waits until all these runs have settled, at most for the given time. Returns them and the
+    /// value of `Preference-Applied`.
+    pub(in crate::http) async fn wait_for_all(
+        &self,
+        runs: Vec<Run>,
+        seconds: u64,
+    ) -> Result<(Vec<Run>, String), ApiError> {
+        let until = Instant::now() + Duration::from_secs(seconds);
+        let mut waited = Vec::with_capacity(runs.len());
+        for Run { id, session_id, .. } in runs {
+            // Before the run is read: the event that ends the wait must not be missed.
+            let subscription = self.api.service.bus.subscribe(session_id);
+            let run = in_time(find_run(&self.api.service, self.tenant, session_id, id)).await?;
+            waited.push(self.wait_until(run, subscription, until).await?);
+        }
+        let preference = self.applied(seconds, waited.iter().all(Run::is_idle));
+        Ok((waited, preference))
+    }
+
+    /// The preference that a wait has applied. The time may have been less than the requested one.
+    fn applied(&self, seconds: u64, is_idle: bool) -> String {
+        match (is_idle, self.api.draining.is_cancelled()) {
+            (true, _) => format!("wait={seconds}"),
+            (false, true) => RESPOND_ASYNC.to_owned(),
+            (false, false) => format!("{RESPOND_ASYNC}, wait={seconds}"),
+        }
+    }
+
+    async fn wait_until(
+        &self,
+        mut run: Run,
+        mut subscription: Subscription,
+        until: Instant,
+    ) -> Result<Run, ApiError> {
         let (id, session_id) = (run.id, run.session_id);
         while !run.is_idle() {
             let is_late = tokio::select! {
@@ -161,13 +201,7 @@ impl RunResponse<'_> {
                 break;
             }
         }
-        // The applied time may be less than the requested one.
-        let preference = match (run.is_idle(), self.api.draining.is_cancelled()) {
-            (true, _) => format!("wait={seconds}"),
-            (false, true) => "respond-async".to_owned(),
-            (false, false) => format!("respond-async, wait={seconds}"),
-        };
-        Ok(AwaitedRun { is_idle: run.is_idle(), run, preference })
+        Ok(run)
     }
 
     /// Returns when a signal says that the run may have settled.
@@ -195,9 +229,10 @@ impl RunResponse<'_> {
 }
 
 impl AwaitedRun {
-    /// The run without a wait.
-    pub(in crate::http) fn at_once(run: Run) -> Self {
-        Self { run, preference: "respond-async".to_owned(), is_idle: false }
+    /// The run without a wait, which a request can also prefer.
+    pub(in crate::http) fn at_once(run: Run, headers: &HeaderMap) -> Self {
+        let preference = prefers_no_wait(headers).then(|| RESPOND_ASYNC.to_owned());
+        Self { run, preference, is_idle: false }
     }
 
     /// Responds with the run: 200 if it settled or waits for the client after a wait, otherwise the
@@ -215,7 +250,9 @@ impl AwaitedRun {
         let mut response = (status, Json(resource)).into_response();
         let location = if status == StatusCode::OK { CONTENT_LOCATION } else { LOCATION };
         set(&mut response, location, &path);
-        set(&mut response, PREFERENCE_APPLIED, &preference);
+        if let Some(preference) = preference {
+            set_preference(&mut response, &preference);
+        }
         mark_repeated(&mut response, is_repeated);
         response
     }

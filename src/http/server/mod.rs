@@ -6,6 +6,7 @@ pub(in crate::http) mod cors;
 pub(in crate::http) mod deadline;
 pub(in crate::http) mod detached;
 pub(in crate::http) mod forwarded;
+pub(in crate::http) mod query_parameters;
 pub(in crate::http) mod rate_limit;
 pub(in crate::http) mod readiness;
 pub(in crate::http) mod request_id;

@@ -71,6 +71,25 @@ async fn a_preflight_of_an_allowed_origin_lists_methods_and_headers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_preflight_repeats_only_valid_header_names() {
+    let app = TestApp::start_with(json!({}), with_cors(keys_needed())).await;
+    for (asked, allowed) in [
+        ("x-ok, bad name,<script>,X-Also", Some("x-ok,x-also")),
+        ("a b,(c),d:e,\"f\"", None),
+        ("", None),
+    ] {
+        let url = app.url("/v1/sessions");
+        let request = app.client.request(Method::OPTIONS, url).header("origin", APP);
+        let request = request.header("access-control-request-method", "POST");
+        let request = request.header("access-control-request-headers", asked);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        let headers = response.headers().get("access-control-allow-headers");
+        assert_eq!(headers.map(|value| value.to_str().unwrap()), allowed, "{asked}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_an_allowed_origin_can_read_every_response() {
     let setup = Setup { rate_limit: 3, max_streams: Some(1), ..with_cors(keys_needed()) };
     let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;

@@ -10,7 +10,7 @@ use twostep::outbound::AllowedHosts;
 
 use crate::support::{
     Identity, Session, Setup, TestApp, asks, calls_as, client_bearing, client_with, keys_needed,
-    replies, says, seconds_from_now,
+    problem, replies, says, seconds_from_now,
 };
 
 /// An operation of the OpenAPI document.
@@ -240,6 +240,38 @@ fn the_document_lists_which_routes_are_open_and_how_others_refuse() {
         assert!(refers_to("403", "Forbidden"), "{route:?}");
     }
     assert_eq!(open, ["/docs", "/healthz", "/metrics", "/openapi.json", "/readyz"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_of_the_api_refuses_a_query_parameter_that_it_does_not_have() {
+    let app = start(Setup::default()).await;
+    let session = app.session().await;
+    let ids = waiting_run(&session).await;
+    let before = session.events().await;
+    let sessions = async || app.get("/v1/sessions").send().await.unwrap().text().await.unwrap();
+    let (listed, mut checked) = (sessions().await, 0);
+    for mut route in routes() {
+        let open = route.is_open;
+        for path in [route.path.clone(), route.path.replace("/v1/", "/")] {
+            route.path = path;
+            let mut request = route.request(&app.client, &app, &ids).build().unwrap();
+            request.url_mut().query_pairs_mut().append_pair("foo", "1");
+            let response = app.client.execute(request).await.unwrap();
+            if open {
+                // Load balancers and browsers add parameters.
+                assert_eq!(response.status(), 200, "{route:?}");
+                continue;
+            }
+            assert_eq!(response.status(), 400, "{route:?}");
+            let problem = problem(response, 400, "invalid_query").await;
+            assert_eq!(problem["errors"][0]["parameter"], "foo", "{route:?}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 80, "{checked}");
+    assert_eq!((session.events().await, sessions().await), (before, listed));
+    session.allow("toolu_01ring", json!({})).await;
+    session.settled(&json!({ "id": ids.run })).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

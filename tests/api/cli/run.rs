@@ -93,6 +93,15 @@ async fn a_session_is_continued() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_missing_key_is_explained_with_a_command_that_can_be_copied() {
+    let app = TestApp::start_with(json!({}), keys_needed()).await;
+    let (status, _, stderr) = run_command(&app, &["run", "Hi"]).await;
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("`Authorization: Bearer $TWOSTEP_KEY`"), "{stderr}");
+    assert!(!stderr.contains("***"), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn options_apply_to_the_session_and_the_run() {
     let listing = calls("list_files", json!({}));
     let app = TestApp::start(replies(&[listing.clone(), listing, says("Enough.")])).await;

@@ -204,8 +204,10 @@ fn streams_are_described_by_the_schema_of_one_event() {
             "GET /v1/sessions/{session_id}/events/stream",
             "GET /v1/sessions/{session_id}/runs/{run_id}/stream",
             "POST /v1/sessions/{session_id}/approvals/{tool_use_id}",
+            "POST /v1/sessions/{session_id}/cancel",
             "POST /v1/sessions/{session_id}/events",
             "POST /v1/sessions/{session_id}/messages",
+            "POST /v1/sessions/{session_id}/runs/{run_id}/cancel",
             "POST /v1/sessions/{session_id}/tool_results",
         ]
     );

@@ -191,3 +191,23 @@ fn every_example_of_the_components_is_used() {
         assert!(text.contains(&format!("\"#/components/examples/{name}\"")), "{name}");
     }
 }
+
+#[test]
+fn every_operation_that_can_answer_304_has_the_condition_as_a_parameter() {
+    let document = document();
+    let mut checked = Vec::new();
+    for (name, operation) in operations(&document) {
+        if operation["responses"]["304"].is_null() {
+            continue;
+        }
+        let parameters = operation["parameters"].as_array().unwrap();
+        let named: Vec<&str> = parameters
+            .iter()
+            .map(|parameter| resolve(&document, parameter)["name"].as_str().unwrap())
+            .filter(|name| *name == "If-None-Match")
+            .collect();
+        assert_eq!(named, ["If-None-Match"], "{name}");
+        checked.push(name);
+    }
+    assert!(checked.contains(&"get_openapi") && checked.len() > 10, "{checked:?}");
+}

@@ -44,7 +44,7 @@ async fn a_message_is_accepted_with_the_location_of_its_run() {
     let path = session.path(&format!("/runs/{id}"));
     let expected = json!({
         "status": 202, "location": path, "content-location": null,
-        "preference-applied": "respond-async", "idempotency-replayed": null,
+        "preference-applied": null, "idempotency-replayed": null,
     });
     assert_eq!(head, expected);
     let expected = json!({

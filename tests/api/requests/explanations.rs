@@ -72,6 +72,91 @@ async fn an_invalid_body_is_explained_in_the_terms_of_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn all_members_of_a_wrong_type_are_listed() {
+    let app = app().await;
+    let session = app.session().await;
+    let text = json!({ "type": "text", "text": "Hi" });
+    for (body, expected) in [
+        (
+            json!({ "content": "Hi", "on_busy": true, "limits": { "rounds": "x" }, "odd": 1 }),
+            vec!["/on_busy", "/limits/rounds", "/odd"],
+        ),
+        (json!({ "on_busy": 1, "stream": "yes" }), vec!["/on_busy", "/stream", ""]),
+        (
+            json!({ "content": [text], "limits": { "a": 1, "b": 2 } }),
+            vec!["/limits/a", "/limits/b"],
+        ),
+    ] {
+        let response = session.message(&body).send().await.unwrap();
+        let problem = problem(response, 422, "validation_failed").await;
+        let errors = problem["errors"].as_array().unwrap();
+        let found: Vec<&str> = errors.iter().map(|it| it["pointer"].as_str().unwrap()).collect();
+        assert_eq!(found, expected, "{body}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(errors[0]["message"].as_str().unwrap()), "{problem}");
+    }
+    assert_eq!(session.events().await, Vec::<Value>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_not_json_is_explained_with_line_and_column() {
+    let app = app().await;
+    let session = app.session().await;
+    for (body, expected) in [
+        ("", "the body is not JSON: it is empty"),
+        (
+            "{\n  \"content\":",
+            "the body is not JSON: line 2, column 12: the text ends where a value is required",
+        ),
+        (
+            "{'content': 1}",
+            "the body is not JSON: line 1, column 2: the name of a member must be a string in double quotes",
+        ),
+        (
+            "{\"content\":\"Hi\"} {}",
+            "the body is not JSON: line 1, column 18: nothing may follow the document",
+        ),
+    ] {
+        let request =
+            app.post(&session.path("/messages")).header("content-type", "application/json");
+        let response = request.body(body).send().await.unwrap();
+        let problem = problem(response, 400, "bad_json").await;
+        assert_eq!(problem["detail"], expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_in_another_charset_is_refused() {
+    let app = app().await;
+    let session = app.session().await;
+    let post = |path: String, kind: &str| app.post(&path).header("content-type", kind).body("{}");
+    for (path, kind) in [
+        (session.path("/messages"), "application/json; charset=utf-16"),
+        (session.path("/forks"), "application/json; Charset=\"ISO-8859-1\""),
+        (session.path("/approvals/toolu_1"), "application/json;charset=latin1"),
+        ("/v1/sessions/import".to_owned(), "application/jsonl; charset=utf-16"),
+    ] {
+        let response = post(path, kind).send().await.unwrap();
+        let problem = problem(response, 415, "unsupported_media_type").await;
+        assert!(problem["detail"].as_str().unwrap().contains("UTF-8"), "{problem}");
+    }
+    for kind in ["application/json; charset=UTF-8", "application/json; charset=\"utf-8\"; a=b"] {
+        assert_eq!(post(session.path("/messages"), kind).send().await.unwrap().status(), 422);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_header_is_named() {
+    let app = app().await;
+    let session = app.session().await;
+    let request = session.message(&json!({ "content": "Hi" })).header("idempotency-key", "");
+    let problem = problem(request.send().await.unwrap(), 422, "validation_failed").await;
+    let message = "is not 1 to 255 printable characters";
+    let expected = json!([{ "pointer": "", "header": "Idempotency-Key", "message": message }]);
+    assert_eq!(problem["errors"], expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_compressed_body_is_refused_with_the_accepted_coding() {
     let app = app().await;
     let session = app.session().await;
@@ -102,8 +187,12 @@ async fn an_unsupported_media_type_is_refused_with_the_accepted_ones() {
     problem(posted, 415, "unsupported_media_type").await;
     let patched =
         app.client.patch(app.url(&session.path(""))).body("title=Hi").send().await.unwrap();
-    assert_eq!(headers(patched.headers()), [json.clone(), None, json]);
+    let patches = Some("application/merge-patch+json, application/json".to_owned());
+    assert_eq!(headers(patched.headers()), [patches.clone(), None, patches]);
     problem(patched, 415, "unsupported_media_type").await;
+    let patch = app.client.patch(app.url(&session.path("")));
+    let patch = patch.header("content-type", "application/merge-patch+json");
+    assert_eq!(patch.body(r#"{"title":"Hi"}"#).send().await.unwrap().status(), 200);
     let lines = Some("application/jsonl, application/x-ndjson".to_owned());
     let imported = app.post("/v1/sessions/import").body("{}").send().await.unwrap();
     assert_eq!(headers(imported.headers()), [lines.clone(), lines, None]);

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bad_members;
+mod cursors;
 mod explanations;
 mod timestamps;
 mod unstorable_text;

@@ -38,6 +38,22 @@ async fn a_request_with_a_known_external_id_returns_its_session_unchanged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_archived_session_is_found_by_its_external_id() {
+    let app = TestApp::start(json!({})).await;
+    let body = json!({ "external_id": "chat-1" });
+    let (_, session) = find_or_create(&app.client, &app, &body).await;
+    let path = app.url(&format!("/v1/sessions/{}", session["id"].as_str().unwrap()));
+    let archived = app.client.patch(path).json(&json!({ "archived": true })).send().await.unwrap();
+    let archived: Value = archived.json().await.unwrap();
+    assert_eq!(find_or_create(&app.client, &app, &body).await, (StatusCode::OK, archived.clone()));
+    for query in ["external_id=chat-1", "external_id=chat-1&archived=true"] {
+        assert_eq!(list(&app, query).await, std::slice::from_ref(&archived), "{query}");
+    }
+    assert_eq!(list(&app, "external_id=chat-1&archived=false").await, [] as [Value; 0]);
+    assert_eq!(list(&app, "limit=200").await, [] as [Value; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_external_id_is_free_again_when_its_session_is_deleted() {
     let app = TestApp::start(json!({})).await;
     let body = json!({ "external_id": "chat-1" });

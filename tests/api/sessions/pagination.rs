@@ -128,7 +128,11 @@ async fn a_position_outside_of_a_list_gets_an_empty_page() {
     let mut paths = create_lists(&app).await;
     paths.pop();
     for path in paths {
-        for query in ["after=1000000", "before=1", "before=-5", "after=1&order=desc"] {
+        for query in ["after=1000000", "after=-1", "before=-5", "before=1000000&order=desc"] {
+            let response = app.get(&format!("{path}?{query}")).send().await.unwrap();
+            problem(response, 400, "invalid_cursor").await;
+        }
+        for query in ["before=1", "after=1&order=desc"] {
             let response = app.get(&format!("{path}?{query}")).send().await.unwrap();
             assert_eq!(
                 (response.status().as_u16(), link(&response, "prev")),

@@ -1,7 +1,7 @@
 //! Response headers that many operations share.
 
 use serde_json::Value;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, Parameter};
 use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Header, Object, OpenApi, Ref, RefOr, Response, Schema, Type};
 
@@ -97,6 +97,7 @@ pub(super) fn complete(document: &mut OpenApi) {
     }
     for operation in operations(document) {
         add_not_modified(operation);
+        add_condition(operation);
         let is_limited = operation.security.is_some();
         for (status, response) in own_responses(operation) {
             add(response, "RequestId");
@@ -127,6 +128,22 @@ fn add_not_modified(operation: &mut Operation) {
         let description = "The content of the page is the same.";
         let response = Response::builder().description(description).build();
         responses.entry("304".to_owned()).or_insert(response.into());
+    }
+}
+
+/// Adds the parameter of requests that can be answered with 304.
+fn add_condition(operation: &mut Operation) {
+    if !operation.responses.responses.contains_key("304") {
+        return;
+    }
+    let parameters = operation.parameters.get_or_insert_default();
+    let has_it = |parameter: &RefOr<Parameter>| match parameter {
+        RefOr::T(parameter) => parameter.name == "If-None-Match",
+        RefOr::Ref(_) => false,
+    };
+    if !parameters.iter().any(has_it) {
+        let reference = Ref::new("#/components/parameters/IfNoneMatch");
+        parameters.push(RefOr::Ref(reference));
     }
 }
 

@@ -45,6 +45,9 @@ const HEADERS: [RequestHeader; 2] = [
     },
 ];
 
+/// The parameter of requests that can be answered with 304. The operations refer to it.
+const CONDITION: &str = "The `ETag` of an earlier response: 304 if the content is still the same.";
+
 pub(super) fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
     for RequestHeader { component, name, description, example } in HEADERS {
@@ -57,6 +60,14 @@ pub(super) fn complete(document: &mut OpenApi) {
             .example(Some(Value::from(example)));
         components.parameters.insert(component.to_owned(), parameter.build().into());
     }
+    let condition = ParameterBuilder::new()
+        .name("If-None-Match")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(CONDITION))
+        .schema(Some(Object::with_type(Type::String)))
+        .example(Some(Value::from("\"0b5c8d7e00193a7c2b8f07d3c9e41f2a\"")));
+    components.parameters.insert("IfNoneMatch".to_owned(), condition.build().into());
     for operation in operations(document) {
         let parameters = operation.parameters.get_or_insert_default();
         parameters.iter_mut().filter_map(own).for_each(describe);

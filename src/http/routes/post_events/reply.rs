@@ -49,19 +49,19 @@ impl EventsReply {
             });
         };
         let stream_after = followed.stream_after;
-        let (awaited, has_waited) = match delivery {
+        let awaited = match delivery {
             Delivery::Stream(format, permit) => {
                 return response.stream(&followed, subscription, format, permit).await;
             }
             Delivery::Wait(seconds, _permit) => {
-                (response.wait(followed.run, subscription, seconds).await?, true)
+                response.wait(followed.run, subscription, seconds).await?
             }
-            Delivery::Respond => (AwaitedRun::at_once(followed.run), false),
+            Delivery::Respond => AwaitedRun::at_once(followed.run, response.headers),
         };
         let AwaitedRun { run, preference, .. } = awaited;
         let run = RunResource::from(run).streamed_after(stream_after);
         let mut response = json(data, Some(run), is_repeated);
-        if has_waited {
+        if let Some(preference) = preference {
             set_preference(&mut response, &preference);
         }
         Ok(response)

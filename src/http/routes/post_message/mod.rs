@@ -67,7 +67,7 @@ use body::CreateMessage;
     responses(
         (status = 202, description = "The run, accepted.", body = RunResource,
          headers(("location" = String, description = "The run's path."),
-                 ("preference-applied" = String, description = "`respond-async`, and `wait=N` if the response has waited."),
+                 ("preference-applied" = Option<String>, description = "`respond-async` if the request prefers it; `respond-async, wait=N` if the response has waited N seconds for the run."),
                  ("idempotency-replayed" = String, description = "`true` for a repeated request."))),
         (status = 200, description = "The run, settled or waiting for the client; or the stream of its events.",
          content((RunResource = "application/json"), (Streamed<'static> = "text/event-stream"),

@@ -36,11 +36,13 @@ pub(in crate::http) struct ListSessions {
     /// waits for a decision or a tool result.
     #[param(inline)]
     status: Option<SessionState>,
-    /// Selects sessions by their archived state: `false`, `true` or `any`. When absent, `false`.
+    /// Selects sessions by their archived state: `false`, `true` or `any`. When absent, `false`; with
+    /// `external_id`, `any`.
     #[param(inline)]
     archived: Option<Archived>,
     /// Selects sessions that have all of these words in their title or in one user message; at most
-    /// 200 characters.
+    /// 200 characters. Words are separated as by the text search of Postgres, which keeps names such
+    /// as `Europe/Oslo` and `example.com` in one piece: `oslo` does not find the former.
     #[param(max_length = 200)]
     q: Option<String>,
     /// Selects sessions that were created after this time.
@@ -51,7 +53,7 @@ pub(in crate::http) struct ListSessions {
     #[serde(default, deserialize_with = "crate::domain::rfc3339::parse_optional")]
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Timestamp>,
-    /// Selects the session with this external id.
+    /// Selects the session with this external id, archived or not.
     #[param(max_length = 255)]
     external_id: Option<String>,
     /// Selects the sessions of this user.
@@ -97,10 +99,10 @@ impl SessionQuery {
         let order = list.order.unwrap_or(Order::Desc);
         let page = page_request(list.limit, list.after, list.before, order)?;
         let filter = SessionFilter {
-            archived: match list.archived.unwrap_or(Archived::False) {
-                Archived::True => Some(true),
-                Archived::False => Some(false),
-                Archived::Any => None,
+            archived: match (list.archived, &list.external_id) {
+                (Some(Archived::True), _) => Some(true),
+                (Some(Archived::Any), _) | (None, Some(_)) => None,
+                (Some(Archived::False), _) | (None, None) => Some(false),
             },
             state: list.status,
             metadata: metadata(members)?,
