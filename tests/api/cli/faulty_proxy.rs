@@ -81,8 +81,8 @@ async fn forward(State(state): State<Arc<ProxyState>>, request: Request) -> Resp
     for name in ["transfer-encoding", "content-length"].iter().chain(faults.dropped_headers) {
         headers.remove(*name);
     }
-    let kind = headers.get("content-type").map(|kind| kind.as_bytes());
-    if faults.compresses && kind == Some(b"text/event-stream") {
+    let is_stream = headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
+    if faults.compresses && is_stream {
         headers.insert("content-encoding", "gzip".parse().unwrap());
     }
     if let Some(name) = faults.server {
