@@ -18,12 +18,18 @@ use crate::domain::plain_syntax::plain_syntax;
 pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     parse_strictly(json).map_err(|error| match error {
         ParseError::Syntax(cause) => Error::BadJson(plain_syntax(&cause)),
-        ParseError::Type(first) => Error::Validation(list_errors::<T>(json, first)),
+        ParseError::Type(first) => {
+            let again = |json: &[u8]| match parse_strictly::<T>(json) {
+                Err(ParseError::Type(error)) => Some(error),
+                Err(ParseError::Syntax(_)) | Ok(_) => None,
+            };
+            Error::Validation(list_errors(json, first, again))
+        }
     })
 }
 
 /// The first error of a document.
-pub(super) enum ParseError {
+enum ParseError {
     /// It is not JSON.
     Syntax(serde_json::Error),
     /// A member does not match its type.
@@ -31,7 +37,7 @@ pub(super) enum ParseError {
 }
 
 /// Reads one JSON object, and nothing after it, up to the first error.
-pub(super) fn parse_strictly<T: DeserializeOwned>(json: &[u8]) -> Result<T, ParseError> {
+fn parse_strictly<T: DeserializeOwned>(json: &[u8]) -> Result<T, ParseError> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let read: Result<Object<T>, _> = serde_path_to_error::deserialize(&mut deserializer);
     let Object(value) = read.map_err(|error| {
@@ -198,5 +204,67 @@ mod tests {
         for body in ["", "{", "{}x", "nope", "{\"\\ud800\":1}"] {
             assert!(matches!(parse::<Body>(body.as_bytes()), Err(Error::BadJson(_))), "{body}");
         }
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Named {
+        #[serde(rename = "name")]
+        _name: String,
+        #[serde(rename = "items", default)]
+        _items: Vec<Numbered>,
+        #[serde(rename = "size")]
+        _size: Option<u8>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Numbered {
+        #[serde(rename = "n")]
+        _n: u8,
+        #[serde(rename = "on")]
+        _on: Option<bool>,
+    }
+
+    fn pointers(body: &str) -> Vec<String> {
+        match parse::<Named>(body.as_bytes()) {
+            Err(Error::Validation(errors)) => {
+                errors.into_iter().map(|error| error.pointer).collect()
+            }
+            other => panic!("expected validation errors, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn all_wrong_members_are_listed() {
+        for (body, expected) in [
+            (r#"{"name":1,"size":"x","odd":2}"#, vec!["/name", "/odd", "/size"]),
+            (r#"{"size":"x"}"#, vec!["/size", ""]),
+            (r#"{"name":1}"#, vec!["/name"]),
+            (
+                r#"{"name":"a","items":[{"n":"x"},{"n":1},{"n":2,"on":3,"off":4},7,{"n":"y"}]}"#,
+                vec!["/items/0/n", "/items/2/on", "/items/2/off", "/items/3", "/items/4/n"],
+            ),
+            (
+                r#"{"name":"a","items":[{},{"n":"x"},{"on":true}]}"#,
+                vec!["/items/0", "/items/1/n", "/items/2"],
+            ),
+            (r#"{"name":"a","name":"b","size":"x"}"#, vec!["", "/size"]),
+            (r#"{"name":"a","a/b":1,"c~d":2}"#, vec!["/a~1b", "/c~0d"]),
+            ("[1]", vec![""]),
+        ] {
+            let mut found = pointers(body);
+            let mut expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+            // Members are parsed in the order of the text, and later in the order of their names.
+            found.sort();
+            expected.sort();
+            assert_eq!(found, expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_list_has_an_end() {
+        let items = vec!["7"; 1000].join(",");
+        assert_eq!(pointers(&format!(r#"{{"name":"a","items":[{items}]}}"#)).len(), 20);
     }
 }
