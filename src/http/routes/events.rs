@@ -20,7 +20,7 @@ use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::format::StreamFormat;
 use crate::http::stream::request::{StreamPhase, StreamRequest};
-use crate::http::stream::sse::respond;
+use crate::http::stream::response::respond;
 use crate::service;
 use crate::service::lookup::check_reached;
 
@@ -163,7 +163,6 @@ pub(in crate::http) async fn stream_events(
         types: EventTypes::of(types.as_deref()),
         first_phase: StreamPhase::Backlog,
         ends_if_waiting: false,
-        format,
     };
-    Ok(respond(&api, request, subscription, api.stream_permit(&caller)?))
+    Ok(respond(&api, request, subscription, api.stream_permit(&caller)?, format))
 }

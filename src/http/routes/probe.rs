@@ -26,7 +26,7 @@ use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
 use crate::http::stream::format::StreamFormat;
 use crate::http::stream::probes::{Listener, ProbeState};
-use crate::http::stream::sse::streamed;
+use crate::http::stream::response::streamed;
 use crate::metrics::GaugeGuard;
 
 /// The format of probe streams.
@@ -168,7 +168,7 @@ impl Probe {
         self.keep_alive_at =
             self.keep_alive_at.map(|_| Instant::now() + self.api.options.keep_alive_every);
         if keep_alive_at.is_some() {
-            return Some(Ok(FORMAT.keep_alive()));
+            return Some(Ok(FORMAT.keep_alive_bytes()));
         }
         let (seq, probe_id) = (self.next, self.listener.id);
         let json = serde_json::to_string(&ProbeEvent { r#type: "probe", seq, probe_id });
@@ -178,8 +178,11 @@ impl Probe {
         };
         self.next += 1;
         self.due += self.every;
-        let first =
-            if std::mem::take(&mut self.is_first) { FORMAT.first(true) } else { Bytes::new() };
+        let first = if std::mem::take(&mut self.is_first) {
+            FORMAT.first_bytes(true)
+        } else {
+            Bytes::new()
+        };
         Some(Ok([first, frame.into()].concat().into()))
     }
 }

@@ -25,7 +25,7 @@ use crate::http::state::Api;
 use crate::http::stream::event_types::{EventTypes, TypedParams};
 use crate::http::stream::format::StreamFormat;
 use crate::http::stream::request::{StreamPhase, StreamRequest};
-use crate::http::stream::sse::respond;
+use crate::http::stream::response::respond;
 use crate::service;
 use crate::service::cancel::{cancel_run as request_cancel, cancel_session as request_cancel_all};
 use crate::service::deadline::in_time;
@@ -162,9 +162,8 @@ pub(in crate::http) async fn stream_run(
         types: EventTypes::of(types.as_deref()),
         first_phase: StreamPhase::Backlog,
         ends_if_waiting: false,
-        format,
     };
-    Ok(respond(&api, request, subscription, api.stream_permit(&caller)?))
+    Ok(respond(&api, request, subscription, api.stream_permit(&caller)?, format))
 }
 
 /// Cancels a run. A second request has no further effect.

@@ -30,7 +30,7 @@ use crate::http::state::Api;
 use crate::http::stream::event_types::EventTypes;
 use crate::http::stream::format::StreamFormat;
 use crate::http::stream::request::{StreamPhase, StreamRequest};
-use crate::http::stream::sse::{respond, streamed};
+use crate::http::stream::response::{respond, streamed};
 use crate::service::Error;
 use crate::service::deadline::in_time;
 use crate::service::lookup::{check_reached, find_run, has_ended};
@@ -105,9 +105,8 @@ impl RunResponse<'_> {
             types: EventTypes::default(),
             first_phase,
             ends_if_waiting: true,
-            format,
         };
-        let mut response = respond(self.api, request, subscription, permit);
+        let mut response = respond(self.api, request, subscription, permit, format);
         let path = run_path(run.session_id, run.id);
         set(&mut response, LOCATION, &format!("{path}/stream"));
         set(&mut response, CONTENT_LOCATION, &path);
@@ -260,7 +259,7 @@ impl AwaitedRun {
 
 /// A stream without events, for a request that concerns no run.
 pub(in crate::http) fn empty_stream(format: StreamFormat) -> Response {
-    streamed(format.first(false).into(), format)
+    streamed(format.first_bytes(false).into(), format)
 }
 
 /// Sets `Preference-Applied`.

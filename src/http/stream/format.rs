@@ -39,7 +39,7 @@ impl StreamFormat {
 
     /// The first bytes, sent at once because proxies hold back the headers until the first byte of
     /// the body. A JSON line is begun only if an event will follow.
-    pub(in crate::http) const fn first(self, continues: bool) -> Bytes {
+    pub(in crate::http) const fn first_bytes(self, continues: bool) -> Bytes {
         match self {
             Self::EventStream => Bytes::from_static(b"retry: 2000\n"),
             Self::JsonLines | Self::NdJson if continues => SPACE,
@@ -49,7 +49,7 @@ impl StreamFormat {
 
     /// The bytes that keep a silent connection open: a comment line of SSE, or a space before the
     /// next JSON line. An empty line would be a message to some readers and an error to others.
-    pub(in crate::http) const fn keep_alive(self) -> Bytes {
+    pub(in crate::http) const fn keep_alive_bytes(self) -> Bytes {
         match self {
             Self::EventStream => Bytes::from_static(b":\n"),
             Self::JsonLines | Self::NdJson => SPACE,
@@ -58,7 +58,7 @@ impl StreamFormat {
 
     /// The last bytes before the service aborts the stream to stop: a short retry time, because
     /// another process takes over at once.
-    pub(in crate::http) const fn last(self) -> Bytes {
+    pub(in crate::http) const fn last_bytes(self) -> Bytes {
         match self {
             Self::EventStream => Bytes::from_static(b"retry: 1000\n"),
             Self::JsonLines | Self::NdJson => SPACE,

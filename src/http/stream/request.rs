@@ -2,7 +2,6 @@
 
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::http::stream::event_types::EventTypes;
-use crate::http::stream::format::StreamFormat;
 
 /// The stream that a reader requested.
 #[derive(Debug, Clone)]
@@ -24,8 +23,6 @@ pub(in crate::http) struct StreamRequest {
     /// Ends the stream when the backlog is sent and the run waits for the client. A stream that
     /// begins after the event `session.status_idle` of a waiting run otherwise stays open.
     pub(in crate::http) ends_if_waiting: bool,
-    /// The format of the stream.
-    pub(in crate::http) format: StreamFormat,
 }
 
 /// The source of the next events.

@@ -1,4 +1,4 @@
-//! Streams of events: the backlog from the database, then live events from the bus.
+//! The reader of a stream: the backlog from the database, then live events from the bus.
 //!
 //! An unfinished stream never ends cleanly, because clients take a clean end for success. It is
 //! aborted instead, and clients reconnect.
@@ -8,19 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, mem};
 
-use axum::body::Body;
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::stream;
-use http::HeaderValue;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use crate::bus::{Signal, Subscription};
-use crate::domain::event::{Frame, StreamEnd};
+use crate::domain::event::Frame;
 use crate::http::server::stream_permits::StreamPermit;
 use crate::http::state::Api;
-use crate::http::stream::format::StreamFormat;
+use crate::http::stream::encoder::StreamEncoder;
 use crate::http::stream::request::{StreamPhase, StreamRequest};
 use crate::metrics::GaugeGuard;
 use crate::store::StoreError;
@@ -39,37 +34,11 @@ const PAGE: usize = 256;
 /// the same, so that thousands of them fit into memory.
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// Responds with a stream. A subscription that was made before the run was accepted misses none of
-/// its events.
-pub(in crate::http) fn respond(
-    api: &Arc<Api>,
-    request: StreamRequest,
-    subscription: Subscription,
-    permit: StreamPermit,
-) -> Response {
-    let format = request.format;
-    let reader = Reader::new(Arc::clone(api), request, subscription, permit);
-    let body = stream::unfold(reader, async |mut reader| {
-        let item = reader.next().await?;
-        Some((item, reader))
-    });
-    streamed(Body::from_stream(body), format)
-}
-
-/// A response with the headers that keep proxies from caching and buffering a stream.
-pub(in crate::http) fn streamed(body: Body, format: StreamFormat) -> Response {
-    let mut response = body.into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
-}
-
 /// The state of one stream.
-struct Reader {
+pub(super) struct Reader<E> {
     api: Arc<Api>,
     request: StreamRequest,
+    encoder: E,
     /// None while the backlog is long, because signals would pile up.
     subscription: Option<Subscription>,
     keep_alive: Interval,
@@ -84,29 +53,34 @@ struct Reader {
     /// Failed reads of the backlog in a row.
     failures: u32,
     is_aborting: bool,
+    /// True if the last bytes of a complete stream were sent.
+    has_ended: bool,
     /// True if the run may wait for the client, which the end of the backlog decides.
     may_wait: bool,
     _permit: StreamPermit,
     _open: GaugeGuard,
 }
 
-impl Reader {
-    fn new(
+impl<E: StreamEncoder> Reader<E> {
+    pub(super) fn new(
         api: Arc<Api>,
         request: StreamRequest,
         subscription: Subscription,
         permit: StreamPermit,
+        mut encoder: E,
     ) -> Self {
-        let mut keep_alive = interval(api.options.keep_alive_every);
+        let every = api.options.keep_alive_every.min(encoder.max_silence());
+        let mut keep_alive = interval(every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
-        let first = request.format.first(request.first_phase != StreamPhase::Ended);
+        let first = encoder.first(request.first_phase != StreamPhase::Ended);
         Self {
             _open: api.metrics.open_stream(),
             api,
             phase: request.first_phase,
             may_wait: request.ends_if_waiting,
             request,
+            encoder,
             subscription: Some(subscription),
             keep_alive,
             ready_bytes: first.len(),
@@ -115,19 +89,28 @@ impl Reader {
             catch_up_to: 0,
             failures: 0,
             is_aborting: false,
+            has_ended: false,
             _permit: permit,
         }
     }
 
     /// The next bytes. An error aborts the connection, and the client reconnects.
-    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+    pub(super) async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if self.ready_bytes > 0 {
                 self.keep_alive.reset();
                 return Some(Ok(self.joined()));
             }
             if self.phase == StreamPhase::Ended {
-                return None;
+                if mem::replace(&mut self.has_ended, true) {
+                    return None;
+                }
+                let end = self.encoder.end();
+                self.give(end);
+                if self.ready_bytes == 0 {
+                    return None;
+                }
+                continue;
             }
             if self.api.draining.is_cancelled() {
                 return Some(self.abort().await);
@@ -148,7 +131,7 @@ impl Reader {
                 _ = self.keep_alive.tick() => {
                     // A notification may have been lost, so the database is polled.
                     self.phase = StreamPhase::Backlog;
-                    return Some(Ok(self.request.format.keep_alive()));
+                    return Some(Ok(self.encoder.keep_alive()));
                 }
             }
         }
@@ -165,13 +148,13 @@ impl Reader {
             () = self.api.draining.cancelled() => {}
             () = sleep(RETRY_INTERVAL) => {}
         }
-        Ok(self.request.format.keep_alive())
+        Ok(self.encoder.keep_alive())
     }
 
     /// Sends the last bytes, then aborts the stream.
     async fn abort(&mut self) -> io::Result<Bytes> {
         if !mem::replace(&mut self.is_aborting, true) {
-            return Ok(self.request.format.last());
+            return Ok(self.encoder.last());
         }
         sleep(ABORT_DELAY).await;
         Err(io::Error::other("the service is stopping"))
@@ -237,8 +220,8 @@ impl Reader {
     /// Ends the stream of a deleted session. Its events are deleted with it, so the reader finds out by
     /// reading.
     fn end_deleted(&mut self) {
-        let end = StreamEnd::SessionDeleted { session_id: self.request.session_id };
-        self.give(end.sse().into());
+        let end = self.encoder.deleted(self.request.session_id);
+        self.give(end);
         self.phase = StreamPhase::Ended;
     }
 
@@ -266,7 +249,8 @@ impl Reader {
                     && self.request.run_id.is_none_or(|run_id| run_id == preview.run_id)
                     && !self.closed.iter().any(|id| **id == *preview.event_id);
                 if is_wanted {
-                    self.give(preview.sse.clone());
+                    let bytes = self.encoder.preview(&preview);
+                    self.give(bytes);
                 }
             }
             Some(Signal::Resync) => self.phase = StreamPhase::Backlog,
@@ -314,14 +298,16 @@ impl Reader {
             _ => {}
         }
         if self.request.types.include(&frame.kind) {
-            self.give(frame.sse());
+            let bytes = self.encoder.event(frame);
+            self.give(bytes);
         }
     }
 
-    fn give(&mut self, sse: Bytes) {
-        let bytes = self.request.format.frame(sse);
+    fn give(&mut self, bytes: Bytes) {
         self.ready_bytes += bytes.len();
-        self.ready.push(bytes);
+        if !bytes.is_empty() {
+            self.ready.push(bytes);
+        }
     }
 
     /// Joins all ready bytes into one write.
