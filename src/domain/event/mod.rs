@@ -20,6 +20,7 @@ use super::output_schema::OutputError;
 use super::permission::{Decision, Permission, PermissionMode};
 use super::prefix::PrefixChange;
 use super::sent_history::SentHistoryChange;
+use super::source::Source;
 use super::state_change::Todo;
 use super::stop_reason::StopReason;
 use super::tool_error::{Handling, ToolErrorType};
@@ -153,6 +154,9 @@ pub enum EventBody {
         /// The recommended handling of a failure.
         #[serde(skip_serializing_if = "Option::is_none")]
         handling: Option<Handling>,
+        /// The documents that the result is taken from, for people.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        sources: Vec<Source>,
     },
     /// The earlier messages were compacted: from here on the model reads a summary in their place.
     /// The stored history does not change.

@@ -234,7 +234,7 @@ impl<'a> ToolRound<'a> {
             is_execution: ended.is_execution,
             error_type: result.error_type,
             sandbox: ended.sandbox,
-            sources: ended.sources,
+            sources: ended.sources.clone(),
             end_reason: ended.reason,
             ..CallRecord::new(&result.tool_use_id, result.state)
         });
@@ -246,6 +246,7 @@ impl<'a> ToolRound<'a> {
                 duration_ms,
                 error_type: result.error_type,
                 handling: result.is_error().then_some(failure),
+                sources: ended.sources,
             }));
         }
         self.unstored.events.extend(state_changes.iter().filter_map(state_change_event));

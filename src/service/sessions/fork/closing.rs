@@ -34,5 +34,6 @@ pub(super) fn result_event(closing: &ClosingResult) -> Result<NewEvent, Error> {
         duration_ms: *duration_ms,
         error_type: result.error_type,
         handling: is_error.then(|| Handling::of(result.error_type)),
+        sources: Vec::new(),
     }))
 }
