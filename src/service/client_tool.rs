@@ -151,6 +151,11 @@ struct Definition<'a> {
 }
 
 impl ClientTool {
+    /// A tool with this definition, which is not checked yet.
+    pub(crate) fn new(name: String, description: Option<String>, input_schema: Value) -> Self {
+        Self { name, description, input_schema, client: true }
+    }
+
     /// The first wrong member, and the reason.
     fn problem(&self) -> Option<(&'static str, String)> {
         if !self.client {

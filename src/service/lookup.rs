@@ -8,7 +8,7 @@ use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::Run;
 use crate::domain::tool::CallState;
 use crate::store::events::{EventRange, list as list_events};
-use crate::store::runs::find;
+use crate::store::runs::{find, find_busy};
 use crate::store::sessions::last_seq;
 
 /// The number of the newest event of a session; an error if the session does not exist.
@@ -47,6 +47,19 @@ pub(crate) async fn find_run(
     }
     newest_event(service, tenant, session_id).await?;
     Err(Error::RunNotFound(run_id.to_string()))
+}
+
+/// The active run of a session, otherwise its first queued one, otherwise its newest one.
+pub(crate) async fn find_current_run(
+    service: &Service,
+    tenant: TenantId,
+    session_id: SessionId,
+) -> Result<Option<Run>, Error> {
+    let find = async |conn: &mut _| find_busy(conn, tenant, session_id).await;
+    match service.pool.with(tenant, find).await? {
+        Some(run_id) => find_run(service, tenant, session_id, run_id).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Sets the state of the calls that a worker executes without a record in the ledger.

@@ -39,6 +39,7 @@ pub(crate) mod sessions;
 mod state;
 mod transaction;
 mod type_errors;
+pub(crate) mod turns;
 pub(crate) mod usage;
 pub(crate) mod verification;
 pub(crate) mod versions;

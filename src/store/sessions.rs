@@ -154,6 +154,38 @@ pub async fn find_by_external_id(
     Ok(select(conn, tenant, &[id]).await?.pop())
 }
 
+/// Moves an external id from a session to another one of its tenant. Returns false, and changes
+/// nothing, if the first one does not have it.
+pub async fn move_external_id(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    (from, to): (SessionId, SessionId),
+    external_id: &str,
+) -> Result<bool, StoreError> {
+    // First, because the id is unique at every moment.
+    let freed = sqlx::query!(
+        "UPDATE sessions SET external_id = NULL
+         WHERE id = $1 AND tenant_id = $2 AND external_id = $3",
+        from.as_uuid(),
+        tenant.as_uuid(),
+        external_id,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if freed.rows_affected() == 0 {
+        return Ok(false);
+    }
+    sqlx::query!(
+        "UPDATE sessions SET external_id = $3 WHERE id = $1 AND tenant_id = $2",
+        to.as_uuid(),
+        tenant.as_uuid(),
+        external_id,
+    )
+    .execute(conn)
+    .await?;
+    Ok(true)
+}
+
 /// Lists the forks of a session, in the order of their IDs, which is the order of creation.
 pub async fn list_forks(
     conn: &mut PgConnection,

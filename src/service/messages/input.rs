@@ -66,6 +66,11 @@ impl MessageInput {
 }
 
 impl NewMessage {
+    /// The content.
+    pub(crate) const fn content(&self) -> &Content {
+        &self.content
+    }
+
     /// The errors in its tools next to tools of these names.
     pub(super) fn tool_errors(&self, other_tools: &[String]) -> Vec<FieldError> {
         problems(self.tools.iter().enumerate(), other_tools)

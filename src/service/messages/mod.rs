@@ -3,6 +3,7 @@
 mod accept;
 mod content_check;
 mod input;
+mod known;
 mod locked;
 mod message_post;
 mod refusal;
@@ -11,6 +12,7 @@ mod repeat;
 use super::error::Error;
 use super::state::Service;
 pub(crate) use input::{MessageInput, NewMessage};
+pub(crate) use known::{KnownMessage, find_known};
 pub(super) use message_post::MessagePost;
 pub(crate) use message_post::{PostMessage, PostedRun};
 

@@ -180,6 +180,36 @@ impl CreateSession {
         if errors.is_empty() { Ok(()) } else { Err(Error::Validation(errors)) }
     }
 
+    /// The same request for the session with this external id. The request may name the same id.
+    pub(crate) fn with_external_id(self, id: &str) -> Result<Self, Error> {
+        if self.external_id.as_deref().is_some_and(|own| own != id) {
+            return Err(Error::field("/external_id", "is not the id of the conversation"));
+        }
+        Ok(Self { external_id: Some(id.to_owned()), ..self })
+    }
+
+    /// The same request, with an agent and a model that it does not name itself.
+    pub(crate) fn with_agent(
+        self,
+        agent: Option<AgentChoice>,
+        model: Option<String>,
+    ) -> Result<Self, Error> {
+        let message = "is given twice: in the body and in its settings";
+        if self.agent.is_some() && agent.is_some() {
+            return Err(Error::field("/agent", message));
+        }
+        if self.model.is_some() && model.is_some() {
+            return Err(Error::field("/model", message));
+        }
+        Ok(Self { agent: self.agent.or(agent), model: self.model.or(model), ..self })
+    }
+
+    /// The same request, with a system prompt if it has none.
+    #[must_use]
+    pub(crate) fn with_default_system(self, system: Option<SessionSystem>) -> Self {
+        Self { system: self.system.or(system), ..self }
+    }
+
     /// Moves the options of model requests out of the request.
     pub(super) fn take_model_options(&mut self) -> ModelOptions {
         ModelOptions {

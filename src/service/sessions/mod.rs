@@ -3,6 +3,7 @@
 mod create;
 mod delete;
 pub(crate) mod export;
+mod external_id;
 pub(crate) mod fork;
 pub(crate) mod import;
 mod list;
@@ -12,6 +13,7 @@ mod workspace_removal;
 
 pub(crate) use create::{CreatedSession, Creation, create_session};
 pub(crate) use delete::{DeleteSession, delete_session};
+pub(crate) use external_id::{find_by_client_id, replace_by_fork};
 pub(crate) use list::{SessionTodos, find_session, find_todos, list_forks, list_sessions};
 pub(crate) use tickets::{CreateTicket, CreatedTicket, create_ticket};
 pub(crate) use update::{SessionUpdate, UpdateSession, update_session};

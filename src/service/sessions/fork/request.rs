@@ -50,6 +50,11 @@ impl CreateFork {
         Error::if_any(errors)
     }
 
+    /// A fork that leaves out this message and all later ones, or nothing.
+    pub(crate) fn before(message: Option<String>) -> Self {
+        Self { before: message.map(MessageName::Id), ..Self::default() }
+    }
+
     /// Returns true if the fork gets a copy of the source's files.
     pub(super) fn has_files(&self) -> bool {
         self.files.unwrap_or(true)

@@ -1,0 +1,48 @@
+//! Sessions by the id that a client has given them.
+
+use sqlx::PgConnection;
+
+use super::create::CreatedSession;
+use super::fork::{CreateFork, ForkSource, create_fork};
+use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::session::Session;
+use crate::service::error::Error;
+use crate::service::state::Service;
+use crate::service::transaction::in_transaction;
+use crate::store::sessions::{find_by_external_id, move_external_id};
+
+/// Finds the session with this external id; an error if there is none.
+pub(crate) async fn find_by_client_id(
+    service: &Service,
+    tenant: TenantId,
+    external_id: &str,
+) -> Result<Session, Error> {
+    let missing = || Error::SessionNotFound(external_id.to_owned());
+    // The database cannot compare a text with a NUL.
+    if external_id.contains('\0') {
+        return Err(missing());
+    }
+    let find = async |conn: &mut PgConnection| find_by_external_id(conn, tenant, external_id).await;
+    service.pool.with(tenant, find).await?.ok_or_else(missing)
+}
+
+/// Forks a session and moves its external id to the fork. The source keeps everything else. A repeated
+/// request with the same key returns the same fork.
+pub(crate) async fn replace_by_fork(
+    service: &Service,
+    source: ForkSource<'_>,
+    external_id: &str,
+    request: CreateFork,
+) -> Result<SessionId, Error> {
+    let CreatedSession { session, .. } = create_fork(service, source, request).await?;
+    let (tenant, ends) = (source.tenant, (source.session_id, session.id));
+    let moved = in_transaction(service, tenant, async |conn| {
+        if move_external_id(conn, tenant, ends, external_id).await? {
+            return Ok(true);
+        }
+        // An identical request may have moved it already.
+        let holder = find_by_external_id(conn, tenant, external_id).await?;
+        Ok(holder.is_some_and(|holder| holder.id == session.id))
+    });
+    if moved.await? { Ok(session.id) } else { Err(Error::VersionMismatch) }
+}
