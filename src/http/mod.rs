@@ -1,5 +1,6 @@
 //! The HTTP interface: routes, middleware and the router that assembles them.
 
+mod adapters;
 mod auth;
 mod error;
 mod extract;
@@ -34,22 +35,27 @@ pub use state::{Api, KEEP_ALIVE_INTERVAL, MAX_MESSAGE, Options};
 
 /// The router of a process that serves the API.
 pub fn router(api: Api) -> Router {
-    let (v1, document) = openapi::routes().split_for_parts();
-    let parameters = Arc::new(server::query_parameters::QueryParameters::of(&document));
-    let v1 = v1.route_layer(from_fn_with_state(parameters, server::query_parameters::layer));
-    let v1 = match server::rate_limit::RateLimit::new(api.options.rate_limit) {
-        Some(limit) => {
-            v1.route_layer(from_fn_with_state(Arc::new(limit), server::rate_limit::layer))
-        }
-        None => v1,
-    };
-    let v1 = v1.route_layer(from_fn_with_state(api.keyring.clone(), auth::layer));
+    let limit = server::rate_limit::RateLimit::new(api.options.rate_limit).map(Arc::new);
+    let [v1, adapters] = [openapi::routes(), openapi::adapters()].map(|routes| {
+        let (routes, document) = routes.split_for_parts();
+        let parameters = Arc::new(server::query_parameters::QueryParameters::of(&document));
+        let routes =
+            routes.route_layer(from_fn_with_state(parameters, server::query_parameters::layer));
+        let routes = match &limit {
+            Some(limit) => {
+                routes.route_layer(from_fn_with_state(Arc::clone(limit), server::rate_limit::layer))
+            }
+            None => routes,
+        };
+        routes.route_layer(from_fn_with_state(api.keyring.clone(), auth::layer))
+    });
     let (pages, metrics) = (api.options.browser_policy.clone(), Arc::clone(&api.metrics));
     let (health, tasks) = (api.health.clone(), api.tasks.clone());
     // Clients should use the paths with the version prefix; those without are for manual requests.
     let router = Router::new()
         .merge(v1.clone())
         .nest("/v1", v1)
+        .merge(adapters)
         .merge(operations(health))
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)

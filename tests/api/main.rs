@@ -7,6 +7,7 @@
 )]
 
 mod access;
+mod adapters;
 mod agents;
 mod approvals;
 mod cli;

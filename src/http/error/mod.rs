@@ -102,6 +102,11 @@ impl From<sqlx::Error> for ApiError {
 }
 
 impl ApiError {
+    /// Refuses one member of the body.
+    pub(in crate::http) fn field(pointer: &str, message: impl Into<String>) -> Self {
+        Error::field(pointer, message).into()
+    }
+
     /// Refuses a query parameter, or the whole query if the name is empty.
     pub(in crate::http) fn query(parameter: &str, message: impl Into<String>) -> Self {
         Self::InvalidQuery(FieldError::in_query(parameter, message))

@@ -49,6 +49,20 @@ pub(in crate::http) struct BrowserTokenPath(pub(in crate::http) BrowserTokenId);
 #[derive(Debug, Clone)]
 pub(in crate::http) struct AgentPath(pub(in crate::http) String);
 
+/// The id of a conversation, which a client has made.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct ChatPath(pub(in crate::http) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for ChatPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::from_request_parts(parts, state).await;
+        let Path(id) = path.map_err(|error| ApiError::NoRoute(error.body_text()))?;
+        Ok(Self(id))
+    }
+}
+
 #[derive(Deserialize)]
 struct Names {
     session_id: String,

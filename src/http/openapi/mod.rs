@@ -11,6 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::domain::streamed::Event;
+use crate::http::adapters::ai_sdk;
 use crate::http::auth::{declare_open, secure};
 use crate::http::openapi::document::complete;
 use crate::http::routes::{
@@ -47,6 +48,7 @@ use crate::http::state::Api;
         (name = "models", description = "The models and their capabilities."),
         (name = "webhooks", description = "HTTP requests that notify a receiver about runs."),
         (name = "browser tokens", description = "Short-lived credentials for the browsers of end users."),
+        (name = "ai_sdk", description = "The protocol of the AI SDK, for `useChat` and assistant-ui."),
         (name = "operations", description = "Health, metrics and documentation for operators."),
     )
 )]
@@ -101,6 +103,15 @@ pub(in crate::http) fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(probe::list_probes))
 }
 
+/// The routes of other protocols, which have no version prefix.
+pub(in crate::http) fn adapters() -> OpenApiRouter<Arc<Api>> {
+    OpenApiRouter::new()
+        .routes(routes!(ai_sdk::create_chat_turn))
+        .routes(routes!(ai_sdk::resume_chat))
+        .routes(routes!(ai_sdk::stop_chat))
+        .routes(routes!(ai_sdk::list_chat_messages))
+}
+
 /// The routes for operators.
 pub(in crate::http) fn operations() -> OpenApiRouter<Arc<Health>> {
     OpenApiRouter::new()
@@ -117,7 +128,8 @@ pub(in crate::http) fn metrics() -> OpenApiRouter<Arc<Health>> {
 
 /// The complete OpenAPI document.
 pub fn document() -> utoipa::openapi::OpenApi {
-    let (_, mut v1) = OpenApiRouter::new().nest("/v1", routes()).split_for_parts();
+    let (_, mut v1) =
+        OpenApiRouter::new().nest("/v1", routes()).merge(adapters()).split_for_parts();
     secure(&mut v1);
     let (_, operations) = operations().merge(metrics()).split_for_parts();
     let mut document = Document::openapi();

@@ -60,6 +60,7 @@ pub(super) struct Ids {
     delivery: String,
     agent: String,
     browser_token: String,
+    chat: String,
 }
 
 impl Ids {
@@ -73,6 +74,7 @@ impl Ids {
             // An id is also a valid name.
             agent: SessionId::new().to_string(),
             browser_token: BrowserTokenId::new().to_string(),
+            chat: SessionId::new().to_string(),
         }
     }
 
@@ -81,7 +83,7 @@ impl Ids {
         Self { session: session.to_owned(), ..self.clone() }
     }
 
-    fn all(&self) -> [(&'static str, &str); 7] {
+    fn all(&self) -> [(&'static str, &str); 8] {
         [
             ("session_id", &self.session),
             ("run_id", &self.run),
@@ -90,6 +92,7 @@ impl Ids {
             ("delivery_id", &self.delivery),
             ("name", &self.agent),
             ("token_id", &self.browser_token),
+            ("chat_id", &self.chat),
         ]
     }
 }
@@ -128,7 +131,11 @@ impl Route {
             return request.header("content-type", "application/jsonl").body(lines);
         }
         request.json(&match &*self.name {
-            "create_session" | "create_fork" => json!({}),
+            "create_session" | "create_fork" | "stop_chat" => json!({}),
+            "create_chat_turn" => {
+                let parts = json!([{ "type": "text", "text": "Hello" }]);
+                json!({ "id": "a chat", "message": { "id": "m", "role": "user", "parts": parts } })
+            }
             "create_message" => json!({ "content": "Hello" }),
             "create_events" => {
                 let message = json!({ "type": "user.message", "content": "Hello" });
@@ -199,9 +206,11 @@ pub(super) async fn waiting_run(session: &Session<'_>) -> Ids {
     let token = session.app.post("/v1/browser_tokens").json(&token).send().await.unwrap();
     let token: Value = token.json().await.unwrap();
     let browser_token = token["id"].as_str().unwrap().to_owned();
+    let chat = SessionId::new().to_string();
+    session.app.session_with(json!({ "external_id": chat })).await;
     let (session, call, agent) =
         (session.id.clone(), "toolu_01ring".to_owned(), "ringer".to_owned());
-    Ids { session, run, call, webhook, delivery, agent, browser_token }
+    Ids { session, run, call, webhook, delivery, agent, browser_token, chat }
 }
 
 /// A webhook with a failed delivery.
@@ -302,7 +311,9 @@ async fn no_route_accepts_an_invalid_credential() {
             );
             continue;
         }
-        for path in [route.path.clone(), route.path.strip_prefix("/v1").unwrap().to_owned()] {
+        let path = route.path.clone();
+        let unversioned = path.strip_prefix("/v1").map(str::to_owned);
+        for path in std::iter::once(path.clone()).chain(unversioned) {
             route.path = path;
             for client in &unauthenticated {
                 let status = status(route.request(client, &app, &ids)).await;
@@ -366,7 +377,9 @@ async fn assert_hidden_from(app: &TestApp, foreign: Client) {
             continue;
         }
         let response = comparable_response(route.request(&foreign, app, &ids), &ids).await;
-        assert_eq!(response.0, 404, "{route:?}: {response:?}");
+        // Nothing runs in a conversation that does not exist yet.
+        let expected = if route.name == "resume_chat" { 204 } else { 404 };
+        assert_eq!(response.0, expected, "{route:?}: {response:?}");
         assert_eq!(
             response,
             comparable_response(route.request(&foreign, app, &unknown), &unknown).await
@@ -388,6 +401,13 @@ async fn assert_hidden_from(app: &TestApp, foreign: Client) {
     assert_eq!(session.events().await, before, "another tenant has changed the session");
     session.allow("toolu_01ring", json!({})).await;
     session.settled(&json!({ "id": ids.run })).await;
+    stop_chat(&foreign, app).await;
+}
+
+/// Stops the conversation that `create_chat_turn` has begun: its call waits for an approval.
+async fn stop_chat(client: &Client, app: &TestApp) {
+    let stop = client.post(app.url("/ai-sdk/chat/a%20chat/stop"));
+    assert_eq!(status(stop).await, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -424,6 +444,7 @@ async fn assert_accepted(app: TestApp, client: Client) {
     }
     let run = json!({ "id": ids.run });
     session.settled(&run).await;
+    stop_chat(&client, &app).await;
     for route in last {
         assert_eq!(status(route.request(&client, &app, &ids)).await, 204, "{route:?}");
     }

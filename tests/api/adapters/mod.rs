@@ -1,0 +1,3 @@
+//! Other protocols for the same use cases.
+
+mod ai_sdk;
