@@ -10,6 +10,7 @@ use crate::domain::event::Frame;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::message::Content;
 use crate::domain::page::Slice;
+use crate::domain::run::Run;
 use crate::domain::run_status::RunStatus;
 use crate::store::runs::{RunFilter, list as list_runs};
 use crate::store::turns::{Turn, list_inputs, list_turn_events, list_turns as list};
@@ -60,7 +61,7 @@ async fn read_turns(
     let mut inputs: HashMap<String, Content> = list_inputs(conn, session_id, &ids).await?;
     let status = Some(RunStatus::RequiresAction);
     let filter = RunFilter { tenant, session_id, only: None, status, slice: Slice::first(1) };
-    let waiting = list_runs(conn, filter).await?.pop().filter(|run| run.is_idle());
+    let waiting = list_runs(conn, filter).await?.pop().filter(Run::is_idle);
     let waiting = waiting.map(|run| run.id);
     let turn = |turn: Turn| ConversationTurn {
         run_id: turn.run_id,

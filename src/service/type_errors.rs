@@ -100,5 +100,5 @@ fn segments(pointer: &str) -> Place {
 }
 
 fn pointer(place: &[String]) -> String {
-    place.iter().map(|segment| format!("/{segment}")).collect()
+    place.iter().flat_map(|segment| ["/", segment]).collect()
 }

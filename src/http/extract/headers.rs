@@ -85,13 +85,11 @@ pub(in crate::http) fn resume_after(
         return Ok(ResumePosition { seq: after.unwrap_or(0), is_of_header: false });
     };
     let text = value.to_str().unwrap_or_default();
-    match text.parse().ok().filter(|seen| *seen >= 0) {
-        Some(seq) => Ok(ResumePosition { seq, is_of_header: true }),
-        None => {
-            let message = format!("is {text:?}; the number of an event, or 0, is required");
-            refuse(FieldError::in_header(LAST_EVENT_ID, message))
-        }
-    }
+    let Some(seq) = text.parse().ok().filter(|seen| *seen >= 0) else {
+        let message = format!("is {text:?}; the number of an event, or 0, is required");
+        return refuse(FieldError::in_header(LAST_EVENT_ID, message));
+    };
+    Ok(ResumePosition { seq, is_of_header: true })
 }
 
 /// The event after which a stream resumes.

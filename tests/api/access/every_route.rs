@@ -131,7 +131,7 @@ impl Route {
             return request.header("content-type", "application/jsonl").body(lines);
         }
         request.json(&match &*self.name {
-            "create_session" | "create_fork" | "stop_chat" => json!({}),
+            "create_session" | "create_fork" | "stop_chat" | "renew_browser_token" => json!({}),
             "create_chat_turn" => {
                 let parts = json!([{ "type": "text", "text": "Hello" }]);
                 json!({ "id": "a chat", "message": { "id": "m", "role": "user", "parts": parts } })
@@ -150,7 +150,6 @@ impl Route {
                 json!({ "url": "http://hooks.invalid/", "events": ["run.completed"] })
             }
             "create_browser_token" => json!({ "user": "anna", "scopes": ["read"] }),
-            "renew_browser_token" => json!({}),
             "put_agent" => json!({ "description": "Rings bells." }),
             "update_webhook" => json!({ "description": "Bells" }),
             "replay_deliveries" => json!({ "since": "2026-01-01T00:00:00Z" }),

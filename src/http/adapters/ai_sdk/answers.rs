@@ -99,7 +99,7 @@ impl Answers {
 
     /// The answers to these calls. Without one, all of them: they may be repeated.
     #[must_use]
-    pub(super) fn to_waiting(mut self, pending: &[PendingCall]) -> Self {
+    pub(super) fn of_waiting(mut self, pending: &[PendingCall]) -> Self {
         let is_pending =
             |answer: &Answer| pending.iter().any(|call| call.tool_use_id == answer.tool_use_id);
         if self.given.iter().any(is_pending) {
@@ -157,7 +157,11 @@ impl CallPart {
             ("output-available", _) if is_client => {
                 let text = match self.output {
                     Value::String(text) => text,
-                    other => other.to_string(),
+                    other @ (Value::Null
+                    | Value::Bool(_)
+                    | Value::Number(_)
+                    | Value::Array(_)
+                    | Value::Object(_)) => other.to_string(),
                 };
                 Some(Reply::Result { output: Some(raw(&text.into())?), is_error: false })
             }

@@ -125,12 +125,11 @@ impl ChatBody {
         let settings = self.settings.unwrap_or_default().with_external_id(&id)?;
         let creation =
             settings.with_agent(self.agent, self.model)?.with_default_system(self.system);
-        let named: Vec<(String, ChatMessage)> = match message {
-            Some(message) => vec![("/message".to_owned(), message)],
-            None => {
-                let pointer = |index: usize| format!("/messages/{index}");
-                messages.into_iter().enumerate().map(|(at, it)| (pointer(at), it)).collect()
-            }
+        let named: Vec<(String, ChatMessage)> = if let Some(message) = message {
+            vec![("/message".to_owned(), message)]
+        } else {
+            let pointer = |index: usize| format!("/messages/{index}");
+            messages.into_iter().enumerate().map(|(at, it)| (pointer(at), it)).collect()
         };
         let answers = Answers::of(&named, message_id.as_deref(), self.tool_inputs)?;
         let last = named.last().ok_or_else(|| ApiError::field("/messages", "is empty"))?;

@@ -166,7 +166,7 @@ impl ChatTurn<'_> {
         let Some(run) = run.filter(|_| !answers.is_empty()) else {
             return Err(ApiError::field(&nothing, "have no answer to a waiting call"));
         };
-        let answers = answers.to_waiting(&run.pending);
+        let answers = answers.of_waiting(&run.pending);
         let answered = answers.results();
         let subscription = service.bus.subscribe(session_id);
         let applied = self.record(session_id, answers).await?;
@@ -202,7 +202,7 @@ impl ChatTurn<'_> {
         let run = find_current_run(service, tenant, session_id).await?;
         let Some(run) = run.filter(|run| !run.pending.is_empty()) else { return Ok(()) };
         if answers.answer_all(&run.pending) {
-            self.record(session_id, answers.to_waiting(&run.pending)).await?;
+            self.record(session_id, answers.of_waiting(&run.pending)).await?;
         } else {
             cancel_run(service, tenant, session_id, run.id).await?;
         }

@@ -58,7 +58,7 @@ impl UiMessage {
             }
             Chunk::TextEnd { .. } | Chunk::ReasoningEnd { .. } => self.set_last("state", "done"),
             Chunk::ToolInputAvailable { tool_call_id, tool_name, input, kind } => {
-                self.call(tool_call_id, tool_name, input, kind);
+                self.call(&tool_call_id, &tool_name, input, kind);
             }
             Chunk::ToolApprovalRequest { approval_id, tool_call_id } => {
                 let approval = json!({ "id": approval_id });
@@ -83,8 +83,8 @@ impl UiMessage {
             Chunk::SourceUrl { source_id, url, title } => self.parts.push(json!({
                 "type": "source-url", "sourceId": source_id, "url": url, "title": title,
             })),
-            Chunk::Todos { id, data } => self.data("data-todos", id, data),
-            Chunk::SubAgent { id, data } => self.data("data-sub-agent", &id, data),
+            Chunk::Todos { id, data } => self.data("data-todos", id, &data),
+            Chunk::SubAgent { id, data } => self.data("data-sub-agent", &id, &data),
             // Only a live stream has these, or they leave no trace in the message.
             Chunk::ToolInputStart { .. }
             | Chunk::ToolInputDelta { .. }
@@ -120,9 +120,9 @@ impl UiMessage {
         }
     }
 
-    fn call(&mut self, id: String, name: String, input: Value, kind: ToolKind) {
-        if self.find(&id).is_some() {
-            self.set(&id, "input-available", "input", input);
+    fn call(&mut self, id: &str, name: &str, input: Value, kind: ToolKind) {
+        if self.find(id).is_some() {
+            self.set(id, "input-available", "input", input);
             return;
         }
         let mut part = json!({
@@ -155,7 +155,7 @@ impl UiMessage {
     }
 
     /// Adds a data part, or replaces the one with the same id.
-    fn data(&mut self, kind: &str, id: &str, data: Value) {
+    fn data(&mut self, kind: &str, id: &str, data: &Value) {
         let is_same = |part: &&mut Value| {
             part.get("type").is_some_and(|it| it == kind)
                 && part.get("id").is_some_and(|it| it == id)

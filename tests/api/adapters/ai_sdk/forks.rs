@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Chat, kinds, user};
 use crate::support::{TestApp, replies, says};
 
-fn regenerate(messages: Value, message_id: &Value) -> Value {
+fn regenerate(messages: &Value, message_id: &Value) -> Value {
     json!({ "messages": messages, "trigger": "regenerate-message", "messageId": message_id })
 }
 
@@ -22,7 +22,7 @@ async fn a_regenerated_answer_is_in_a_fork_that_takes_over_the_id() {
     let before = chat.session().await;
     // The content that the client sends again does not count.
     let messages = json!([user("m1", "One"), user("m2", "forged")]);
-    let body = regenerate(messages, &answer[0]["messageId"]);
+    let body = regenerate(&messages, &answer[0]["messageId"]);
     let again = chat.send(body.clone()).await;
     assert_ne!(again[0]["messageId"], answer[0]["messageId"]);
     assert_eq!((kinds(&again)[0], kinds(&again).last()), ("start", Some(&"finish")));
@@ -82,7 +82,7 @@ async fn an_edited_message_drops_what_follows_it() {
 async fn a_message_that_never_arrived_is_posted_by_its_regeneration() {
     let app = service().await;
     let chat = Chat::new(&app);
-    let answer = chat.send(regenerate(json!([user("m1", "One")]), &Value::Null)).await;
+    let answer = chat.send(regenerate(&json!([user("m1", "One")]), &Value::Null)).await;
     assert_eq!(answer.last().unwrap()["finishReason"], "stop");
     assert_eq!(chat.messages().await.len(), 2);
     assert_eq!(chat.session().await["forked_from"], Value::Null);
