@@ -12,14 +12,18 @@ async function twostep(path, body) {
 
 createServer(async (request, response) => {
   const send = (status, body) => response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
-  const user = /(?:^|; )user=(\w+)/.exec(request.headers.cookie)?.[1]; // replace this by your login
+  const user = /(?:^|; )user=(\w+)(?:;|$)/.exec(request.headers.cookie)?.[1]; // replace this by your login
   if (!user) return send(401, { error: "sign in first" });
   if (request.method !== "POST" || request.url !== "/chat") return send(404, { error: "not found" });
-  let text = "";
-  for await (const part of request) text += part;
-  const session = await twostep("/v1/sessions", { external_id: JSON.parse(text).id, user, agent: "general" });
-  if (session.status >= 300) return send(session.status, session.body);
-  const scopes = ["read", "post", "decide", "cancel"];
-  const token = await twostep("/v1/browser_tokens", { session_id: session.body.id, scopes });
-  send(token.status, token.body);
+  try {
+    let text = "";
+    for await (const part of request) text += part;
+    const session = await twostep("/v1/sessions", { external_id: JSON.parse(text).id, user, agent: "general" });
+    if (session.status >= 300) return send(session.status, session.body);
+    const scopes = ["read", "post", "decide", "cancel"];
+    const token = await twostep("/v1/browser_tokens", { session_id: session.body.id, scopes });
+    send(token.status, token.body);
+  } catch (error) {
+    send(error instanceof SyntaxError ? 400 : 502, { error: error.message });
+  }
 }).listen(PORT, "127.0.0.1", function () { console.log(`listening on http://127.0.0.1:${this.address().port}`); });

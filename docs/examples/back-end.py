@@ -20,18 +20,23 @@ def twostep(path, body):
 
 class BackEnd(BaseHTTPRequestHandler):
     def do_POST(self):
-        user = re.search(r"(?:^|; )user=(\w+)", self.headers.get("Cookie", ""))  # replace this by your login
+        user = re.search(r"(?:^|; )user=(\w+)(?:;|$)", self.headers.get("Cookie", ""))  # replace this by your login
         if not user:
             return self.send(401, {"error": "sign in first"})
         if self.path != "/chat":
             return self.send(404, {"error": "not found"})
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        new = {"external_id": body["id"], "user": user[1], "agent": "general"}
-        status, session = twostep("/v1/sessions", new)
-        if status >= 300:
-            return self.send(status, session)
-        scopes = ["read", "post", "decide", "cancel"]
-        self.send(*twostep("/v1/browser_tokens", {"session_id": session["id"], "scopes": scopes}))
+        try:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            new = {"external_id": body["id"], "user": user[1], "agent": "general"}
+            status, session = twostep("/v1/sessions", new)
+            if status >= 300:
+                return self.send(status, session)
+            scopes = ["read", "post", "decide", "cancel"]
+            self.send(*twostep("/v1/browser_tokens", {"session_id": session["id"], "scopes": scopes}))
+        except (ValueError, TypeError, KeyError) as error:
+            self.send(400, {"error": str(error)})
+        except OSError as error:
+            self.send(502, {"error": str(error)})
 
     def send(self, status, body):
         self.send_response(status)

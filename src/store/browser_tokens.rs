@@ -174,7 +174,8 @@ pub async fn delete(
     Ok(done.rows_affected() > 0)
 }
 
-/// Deletes the browser tokens of a session or of a user. Returns the number of those that were valid.
+/// Deletes the browser tokens of a session, or of a user and of this user's sessions. Returns the number
+/// of those that were valid.
 pub async fn delete_of(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -184,7 +185,8 @@ pub async fn delete_of(
     let deleted = sqlx::query_scalar!(
         r#"WITH deleted AS (
                DELETE FROM browser_tokens
-               WHERE tenant_id = $1 AND (session_id = $2 OR user_name = $3)
+               WHERE tenant_id = $1 AND (session_id = $2 OR user_name = $3 OR session_id IN (
+                   SELECT id FROM sessions WHERE tenant_id = $1 AND user_name = $3))
                RETURNING expires_at)
            SELECT count(*) AS "valid!" FROM deleted WHERE expires_at > now()"#,
         tenant.as_uuid(),

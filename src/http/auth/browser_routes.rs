@@ -18,15 +18,13 @@ pub(super) struct BrowserRoute {
 /// The conditions of a route, by its pattern; none for a route that is not for browsers.
 ///
 /// Routes that show exact requests, exports and checks of a session are not for browsers: they contain
-/// what the operator and the back end have added to the conversation.
+/// what the operator and the back end have added to the conversation. Forks are not for browsers,
+/// because each has the whole budget of a session.
 pub(super) fn browser_route(method: &Method, pattern: &str) -> Option<BrowserRoute> {
     let method = if method == Method::HEAD { "GET" } else { method.as_str() };
     let path = pattern.strip_prefix("/v1").unwrap_or(pattern);
     let of_session = |scope| BrowserRoute { scope, is_of_session: true, needs_user: false };
     if let Some(rest) = path.strip_prefix("/sessions/{session_id}") {
-        if (method, rest) == ("POST", "/forks") {
-            return Some(BrowserRoute { needs_user: true, ..of_session(Some(BrowserScope::Post)) });
-        }
         return Some(of_session(Some(session_scope(method, rest)?)));
     }
     match (method, path) {
@@ -96,7 +94,6 @@ mod tests {
             "cancel POST /cancel",
             "cancel POST /runs/{run_id}/cancel",
             "decide POST /approvals/{tool_use_id}",
-            "post POST /forks",
             "post POST /messages",
             "post POST /tool_results",
             "read GET ",
@@ -128,6 +125,7 @@ mod tests {
             (Method::DELETE, "/v1/sessions/{session_id}"),
             (Method::PATCH, "/v1/sessions/{session_id}"),
             (Method::POST, "/v1/sessions"),
+            (Method::POST, "/v1/sessions/{session_id}/forks"),
             (Method::POST, "/v1/sessions/{session_id}/events"),
             (Method::GET, "/v1/sessions/{session_id}/export"),
             (Method::GET, "/v1/sessions/{session_id}/runs/{run_id}/requests/{n}"),

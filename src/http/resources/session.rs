@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::Map;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::domain::agent::AgentVersion;
 use crate::domain::budget::Budget;
@@ -115,7 +116,7 @@ pub(in crate::http) struct SessionResource {
     permissions: Vec<Rule>,
     /// Permission rules that were added by decisions with `remember`. They apply after all others.
     remembered: Vec<Rule>,
-    /// Metadata of the client.
+    /// Metadata of the client; empty for browser tokens.
     #[schema(value_type = Object)]
     metadata: Box<RawValue>,
     /// The id of the active run; null without one.
@@ -156,9 +157,10 @@ impl SessionResource {
         Self::shortened(session, operator, MAX_LISTED)
     }
 
-    /// The session for the browser of an end user, without system prompts and paths.
+    /// The session for the browser of an end user, without system prompts, metadata and paths.
     pub(in crate::http) fn for_browser(session: Session, operator: &OperatorPolicy) -> Self {
-        Self { workspace: None, ..Self::shortened(session, operator, 0) }
+        let metadata = to_raw_value(&Map::new()).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        Self { workspace: None, metadata, ..Self::shortened(session, operator, 0) }
     }
 
     fn shortened(mut session: Session, operator: &OperatorPolicy, max: usize) -> Self {

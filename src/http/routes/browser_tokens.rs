@@ -82,7 +82,7 @@ pub(in crate::http) struct RevokeBrowserTokens {
     /// Revokes the tokens of this session.
     #[param(value_type = Option<String>, pattern = "^ses_[0-9a-f]{32}$")]
     session_id: Option<SessionId>,
-    /// Revokes the tokens of this user.
+    /// Revokes the tokens of this user and of the sessions of this user.
     #[param(max_length = 255)]
     user: Option<String>,
 }

@@ -198,7 +198,10 @@ fn an_invalid_file_is_reported_with_its_member() {
         (&[("a.json", r#"{"limits": {"rounds": "2"}}"#)], "a.json is not valid: /limits/rounds "),
         (&[("a.json", r#"{"version": 0}"#)], "a.json is not valid: /version is not a whole number"),
         (&[("a.json", r#"{"version": "2"}"#)], "a.json is not valid: /version is not"),
-        (&[("a.json", "{")], "a.json is not valid: it is not JSON: EOF"),
+        (
+            &[("a.json", "{")],
+            "a.json is not valid: it is not JSON: line 1, column 1: the text ends inside an object",
+        ),
         (&[("a.json", "[]")], "a.json is not valid: is an array; an object is required"),
         (&[("a.json", &large)], "a.json is not valid: it is larger than 262144 bytes"),
         (&[("a.json", r#"{"title": "x"}"#)], "a.json is not valid: /title is not a known member"),

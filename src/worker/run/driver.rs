@@ -99,6 +99,8 @@ impl Driver<'_> {
             self.state.progress.stop_if_draining()?;
             self.state.share_slot().await?;
             if self.tool_lists.is_due(&self.state) {
+                // The report waits for a connection, and a step goes on only while it is polled.
+                self.state.writer.finish().await?;
                 Box::pin(self.tool_lists.report(&mut self.state)).await?;
             }
             match self.state.progress.agent.step().clone() {

@@ -6,11 +6,12 @@ use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use twostep::domain::api_key::Scope;
 use twostep::domain::ids::TenantId;
+use twostep::domain::run_options::OnBusy;
 
 use super::every_route::{routes, start as start_with_waiting_call, status, waiting_run};
 use super::{REVOCATION_TIME, start};
 use crate::support::{
-    EventStream, Session, TestApp, calls, client_bearing, client_with, keys_needed, problem,
+    EventStream, Session, Setup, TestApp, calls, client_bearing, client_with, keys_needed, problem,
     replies, says,
 };
 
@@ -93,7 +94,11 @@ async fn a_token_of_a_session_tries_every_route_and_reaches_only_those_for_brows
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_of_a_user_sees_the_sessions_of_this_user_alone() {
     let app = start().await;
-    let own = app.session_with(json!({ "user": "anna", "system": "Be brief." })).await;
+    let own = app
+        .session_with(
+            json!({ "user": "anna", "system": "Be brief.", "metadata": { "plan": "free" } }),
+        )
+        .await;
     let later = browser(&app, json!({ "user": "anna", "scopes": ["read", "post"] })).await;
     let other = app.session_with(json!({ "user": "ben" })).await;
     let nobody = app.session().await;
@@ -115,15 +120,17 @@ async fn a_token_of_a_user_sees_the_sessions_of_this_user_alone() {
 
     let seen = get(&later, &app, &own.path("")).await;
     assert_eq!((&seen["system"], &seen["truncated"]), (&json!(""), &json!(["system"])));
-    let fork = later.post(app.url(&own.path("/forks"))).json(&json!({})).send().await.unwrap();
-    assert_eq!(fork.status(), 201);
+    assert_eq!(seen["metadata"], json!({}));
+    // A fork of the back end belongs to the same user.
+    let fork = app.post(&own.path("/forks")).json(&json!({})).send().await.unwrap();
     let fork: Value = fork.json().await.unwrap();
-    assert_eq!((&fork["user"], &fork["system"]), (&json!("anna"), &json!("")));
+    let fork = app.existing_session(fork["id"].as_str().unwrap());
+    assert_eq!(get(&later, &app, &fork.path("")).await["user"], "anna");
+    assert_eq!(post(&later, &own, "/forks", json!({})).await, 403);
     assert_eq!(post(&later, &second, "/messages", json!({ "content": "Hi" })).await, 202);
 
     let only_one = browser(&app, json!({ "session_id": own.id, "scopes": ALL })).await;
     assert_eq!(status(only_one.get(app.url("/v1/sessions"))).await, 403);
-    assert_eq!(post(&only_one, &own, "/forks", json!({})).await, 403);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -206,6 +213,18 @@ async fn a_browser_cannot_change_limits_and_permissions_with_a_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_browser_that_cannot_cancel_cannot_interrupt_by_default() {
+    let setup = Setup { on_busy: OnBusy::Interrupt, ..keys_needed() };
+    let app = TestApp::start_with(replies(&[says("Hello.")]), setup).await;
+    let session = app.session().await;
+    let client = browser(&app, json!({ "session_id": session.id, "scopes": ["post"] })).await;
+    assert_eq!(post(&client, &session, "/messages", json!({ "content": "Hi" })).await, 403);
+    let queued = json!({ "content": "Hi", "on_busy": "queue" });
+    assert_eq!(post(&client, &session, "/messages", queued).await, 202);
+    app.has_settled("completed", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_of_a_browser_opens_its_stream_until_the_token_is_revoked() {
     let app = start().await;
     let session = app.session_with(json!({ "user": "anna" })).await;
@@ -219,8 +238,10 @@ async fn a_ticket_of_a_browser_opens_its_stream_until_the_token_is_revoked() {
     session.ask("Hi").await;
     stream.until("session.status_idle").await;
 
+    create(&app, json!({ "session_id": session.id, "scopes": ["read"] })).await;
+    create(&app, json!({ "user": "ben", "scopes": ["read"] })).await;
     let revoked = app.client.delete(app.url("/v1/browser_tokens?user=anna")).send().await.unwrap();
-    assert_eq!(revoked.json::<Value>().await.unwrap(), json!({ "revoked": 1 }));
+    assert_eq!(revoked.json::<Value>().await.unwrap(), json!({ "revoked": 2 }));
     assert!(stream.try_next().await.is_err(), "the stream ended as if it were complete");
     assert_refused_soon(&app, &browser, &session).await;
     let id = token["id"].as_str().unwrap();

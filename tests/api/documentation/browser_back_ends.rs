@@ -35,6 +35,8 @@ async fn a_back_end_gives_each_user_a_token_for_the_own_chat(program: &str, file
         request.header("cookie", format!("theme=dark; {user}")).send().await.unwrap()
     };
     assert_eq!(chat("").await.status(), 401);
+    let bad = app.client.post(format!("{url}/chat")).header("cookie", "user=anna").body("{");
+    assert_eq!(bad.send().await.unwrap().status(), 400);
     let token: Value = chat("user=anna").await.json().await.unwrap();
     let again: Value = chat("user=anna").await.json().await.unwrap();
     assert_eq!(token["session_id"], again["session_id"]);

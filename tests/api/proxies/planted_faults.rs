@@ -159,7 +159,7 @@ async fn the_documented_configurations_have_no_fault() {
     for kind in ProxyKind::installed() {
         let lines = diagnosed(&app, kind, &[]).await;
         assert!(lines.iter().all(|line| line.starts_with("ok ")), "{kind:?}: {lines:#?}");
-        assert_eq!(lines.len(), 15, "{kind:?}: {lines:#?}");
+        assert_eq!(lines.len(), 16, "{kind:?}: {lines:#?}");
     }
 }
 

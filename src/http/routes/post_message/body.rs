@@ -53,8 +53,8 @@ pub(in crate::http) struct CreateMessage {
 impl CreateMessage {
     /// Refuses members that a browser cannot decide on. The handler of the route has checked the
     /// scope `post`.
-    pub(super) fn check_browser(&self, caller: &Caller) -> Result<(), ApiError> {
-        if self.on_busy == Some(OnBusy::Interrupt) {
+    pub(super) fn check_browser(&self, caller: &Caller, default: OnBusy) -> Result<(), ApiError> {
+        if self.on_busy.unwrap_or(default) == OnBusy::Interrupt {
             caller.require(BrowserScope::Cancel)?;
         }
         let has_settings = self.permission_mode.is_some() || self.limits != Limits::default();

@@ -100,7 +100,7 @@ pub(in crate::http) async fn create_message(
 ) -> Result<Response, ApiError> {
     let SessionPath(session_id) = path;
     let LargeJsonBody(body, body_permits) = body;
-    body.check_browser(&caller)?;
+    body.check_browser(&caller, api.service.on_busy)?;
     let streams = body.stream;
     if !streams {
         // Before the content is checked, which may take long.

@@ -46,6 +46,8 @@ BEGIN
     VALUES (s, t, 1, '[]', 1, 1);
     INSERT INTO stream_tickets (secret_hash, session_id, tenant_id, expires_at)
     VALUES (sha256(s::text::bytea), s, t, now() + interval '1 hour');
+    INSERT INTO browser_tokens (id, secret_hash, tenant_id, session_id, scopes, expires_at)
+    VALUES (gen_random_uuid(), sha256(s::text::bytea), t, s, '{read}', now() + interval '1 hour');
     INSERT INTO agents (tenant_id, name, version) VALUES (t, 'a', 1);
     INSERT INTO agent_versions (tenant_id, name, version, profile) VALUES (t, 'a', 1, '{}');
     INSERT INTO courses (id, tenant_id, title) VALUES (c, t, 'course');
