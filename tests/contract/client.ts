@@ -152,6 +152,7 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "action_required":
     case "agent_name_taken":
     case "call_not_waiting":
+    case "external_id_taken":
     case "forbidden":
     case "forbidden_origin":
     case "misdirected_request":
@@ -171,6 +172,7 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "already_resolved":
     case "approval_expired":
     case "approval_not_found":
+    case "browser_token_not_found":
     case "delivery_not_found":
     case "internal":
     case "request_not_found":
