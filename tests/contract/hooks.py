@@ -23,11 +23,11 @@ def before_load_schema(context, document):
     """OpenAPI 3.1 describes one event of a stream and one JSON line; 3.2 has `itemSchema`."""
     for media_type, content in contents(document):
         if media_type == "text/event-stream":
-            data = {
-                "type": "string",
-                "contentMediaType": "application/json",
-                "contentSchema": content.pop("schema"),
-            }
+            schema = content.pop("schema")
+            data = {"type": "string"}
+            # The protocol of another vendor has data that is not JSON: its stream is a string.
+            if schema != {"type": "string"}:
+                data |= {"contentMediaType": "application/json", "contentSchema": schema}
             event = {"type": "object", "required": ["data"], "properties": {"data": data}}
             content["itemSchema"] = event
         elif media_type in LINES:
@@ -65,7 +65,7 @@ def before_call(context, case, kwargs):
     # Cursors and versions come from responses; generated ones are refused.
     for name in ("after", "before"):
         (case.query or {}).pop(name, None)
-    for name in ("If-Match", "Last-Event-ID"):
+    for name in ("If-Match", "If-None-Match", "Last-Event-ID"):
         (case.headers or {}).pop(name, None)
     operation = case.operation.definition.raw["operationId"]
     if operation in VALID:

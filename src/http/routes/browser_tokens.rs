@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::browser_token::{BrowserScope, BrowserTarget, BrowserTokenRecord};
 use crate::domain::ids::{BrowserTokenId, SessionId};
+use crate::domain::name::is_client_name;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::json_body::{JsonBody, OptionalJsonBody};
@@ -188,8 +189,9 @@ pub(in crate::http) async fn revoke_browser_tokens(
     let Params(RevokeBrowserTokens { session_id, user }) = query;
     let target = match (session_id, user) {
         (Some(id), None) => BrowserTarget::Session(id),
-        (None, Some(user)) if user.contains('\0') => {
-            return Err(ApiError::query("user", "has a NUL character"));
+        (None, Some(user)) if !is_client_name(&user) => {
+            let message = "is not 1 to 255 characters without control characters";
+            return Err(ApiError::query("user", message));
         }
         (None, Some(user)) => BrowserTarget::User(user),
         (Some(_), Some(_)) => {
