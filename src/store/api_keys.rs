@@ -6,6 +6,7 @@ use jiff_sqlx::Timestamp;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
+use super::hash::read_hash;
 use super::{StoreError, unreadable};
 use crate::domain::api_key::{ApiKey, KeyRecord, KeyStatus, Scope, SecretHash};
 use crate::domain::ids::{KeyId, TenantId};
@@ -115,9 +116,7 @@ pub async fn find_key(conn: &mut PgConnection, id: KeyId) -> Result<Option<Store
     .fetch_optional(conn)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let hash = <[u8; 32]>::try_from(row.secret_hash)
-        .map_err(|bytes| format!("{} bytes", bytes.len()))
-        .map_err(unreadable(TABLE, "secret_hash"))?;
+    let hash = read_hash(TABLE, "secret_hash", row.secret_hash)?;
     Ok(Some(StoredKey {
         hash: SecretHash(hash),
         tenant: row.tenant_id.into(),

@@ -6,6 +6,7 @@ use jiff_sqlx::{Timestamp, ToSqlx as _};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::hash::read_hash;
 use super::{StoreError, unreadable};
 use crate::domain::api_key::SecretHash;
 use crate::domain::browser_token::{BrowserGrant, BrowserScope, BrowserTarget, BrowserTokenRecord};
@@ -233,9 +234,7 @@ pub async fn find(
     .fetch_optional(conn)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let hash = <[u8; 32]>::try_from(row.secret_hash)
-        .map_err(|bytes| format!("{} bytes", bytes.len()))
-        .map_err(unreadable(TABLE, "secret_hash"))?;
+    let hash = read_hash(TABLE, "secret_hash", row.secret_hash)?;
     Ok(Some(StoredBrowserToken {
         hash: SecretHash(hash),
         tenant: row.tenant_id.into(),

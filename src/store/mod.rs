@@ -25,6 +25,7 @@ pub mod folders;
 pub mod forks;
 pub mod give_up;
 pub mod grants;
+mod hash;
 #[cfg(feature = "faults")]
 pub(crate) mod injected_bugs;
 pub mod leases;

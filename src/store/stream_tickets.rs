@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff_sqlx::{Timestamp, ToSqlx as _};
 use sqlx::PgConnection;
 
-use super::{StoreError, unreadable};
+use super::StoreError;
+use super::hash::read_hash;
 use crate::domain::api_key::SecretHash;
 use crate::domain::ids::{BrowserTokenId, KeyId, SessionId, TenantId};
 use crate::domain::principal::{Principal, SubjectHash};
@@ -91,15 +92,11 @@ pub async fn take(
     let Some(row) = row else { return Ok(None) };
     let principal = match (row.key_id, row.token_holder.zip(row.token_until)) {
         (Some(id), _) => Some(Principal::Key(id.into())),
-        (None, Some((holder, until))) => Some(Principal::Token(subject(holder)?, until.to_jiff())),
+        (None, Some((holder, until))) => {
+            let holder = read_hash("stream_tickets", "token_holder", holder)?;
+            Some(Principal::Token(SubjectHash(holder), until.to_jiff()))
+        }
         (None, None) => row.browser_token_id.map(|id| Principal::BrowserToken(id.into())),
     };
     Ok(Some((row.tenant_id.into(), principal)))
-}
-
-fn subject(bytes: Vec<u8>) -> Result<SubjectHash, StoreError> {
-    let hash = <[u8; 32]>::try_from(bytes)
-        .map_err(|bytes| format!("{} bytes", bytes.len()))
-        .map_err(unreadable("stream_tickets", "token_holder"))?;
-    Ok(SubjectHash(hash))
 }
