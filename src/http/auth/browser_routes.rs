@@ -4,18 +4,18 @@ use http::Method;
 
 use crate::domain::browser_token::BrowserScope;
 
-/// The conditions of a route for browser tokens.
+/// A route for browser tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BrowserRoute {
-    /// The scope that the token must have; none if any is enough.
-    pub(super) scope: Option<BrowserScope>,
-    /// True for the routes of one session, which must be one of the token's.
-    pub(super) is_of_session: bool,
-    /// True if the token must be one of a user.
-    pub(super) needs_user: bool,
+pub(super) enum BrowserRoute {
+    /// Information about the service, for every token.
+    Info,
+    /// The list of sessions, for tokens of a user with the scope `read`.
+    Sessions,
+    /// A route of one session of the token, which must have the scope.
+    Session(BrowserScope),
 }
 
-/// The conditions of a route, by its pattern; none for a route that is not for browsers.
+/// The route with this pattern; none if it is not for browsers.
 ///
 /// Routes that show exact requests, exports and checks of a session are not for browsers: they contain
 /// what the operator and the back end have added to the conversation. Forks are not for browsers,
@@ -23,19 +23,12 @@ pub(super) struct BrowserRoute {
 pub(super) fn browser_route(method: &Method, pattern: &str) -> Option<BrowserRoute> {
     let method = if method == Method::HEAD { "GET" } else { method.as_str() };
     let path = pattern.strip_prefix("/v1").unwrap_or(pattern);
-    let of_session = |scope| BrowserRoute { scope, is_of_session: true, needs_user: false };
     if let Some(rest) = path.strip_prefix("/sessions/{session_id}") {
-        return Some(of_session(Some(session_scope(method, rest)?)));
+        return session_scope(method, rest).map(BrowserRoute::Session);
     }
     match (method, path) {
-        ("GET", "/sessions") => Some(BrowserRoute {
-            scope: Some(BrowserScope::Read),
-            is_of_session: false,
-            needs_user: true,
-        }),
-        ("GET", "/info") => {
-            Some(BrowserRoute { scope: None, is_of_session: false, needs_user: false })
-        }
+        ("GET", "/sessions") => Some(BrowserRoute::Sessions),
+        ("GET", "/info") => Some(BrowserRoute::Info),
         _ => None,
     }
 }
@@ -84,7 +77,11 @@ mod tests {
                 let Some(route) = browser_route(&method, path) else { continue };
                 // A rule without its operation may be misspelled.
                 assert!(operation.is_some(), "{method} {path}");
-                let scope = route.scope.map_or("any", BrowserScope::as_str);
+                let scope = match route {
+                    BrowserRoute::Info => "any",
+                    BrowserRoute::Sessions => "read",
+                    BrowserRoute::Session(scope) => scope.as_str(),
+                };
                 routes.push(format!("{scope} {method} {path}"));
             }
         }

@@ -11,7 +11,7 @@ use super::browser_routes::{BrowserRoute, browser_route};
 use super::caller::Caller;
 use super::lookup_cache::{Found, LookupCache, LookupLimits};
 use crate::domain::api_key::{Scope, SecretHash};
-use crate::domain::browser_token::{BrowserGrant, BrowserTarget};
+use crate::domain::browser_token::{BrowserGrant, BrowserScope, BrowserTarget};
 use crate::domain::ids::{BrowserTokenId, SessionId, TenantId};
 use crate::domain::principal::Principal;
 use crate::http::error::ApiError;
@@ -100,16 +100,16 @@ impl BrowserTokens {
         let Some(route) = route else {
             return Err(ApiError::NoBrowserTokens("this route needs an API key"));
         };
-        let BrowserRoute { scope, is_of_session, needs_user } = route;
-        if let Some(scope) = scope {
-            caller.require(scope)?;
-        }
-        if needs_user && !matches!(grant.target, BrowserTarget::User(_)) {
-            let reason = "this route needs a token of a user, or an API key";
-            return Err(ApiError::NoBrowserTokens(reason));
-        }
-        if !is_of_session {
-            return Ok(());
+        match route {
+            BrowserRoute::Info => return Ok(()),
+            BrowserRoute::Sessions if matches!(grant.target, BrowserTarget::User(_)) => {
+                return caller.require(BrowserScope::Read);
+            }
+            BrowserRoute::Sessions => {
+                let reason = "this route needs a token of a user, or an API key";
+                return Err(ApiError::NoBrowserTokens(reason));
+            }
+            BrowserRoute::Session(scope) => caller.require(scope)?,
         }
         let SessionPath(session_id) = SessionPath::from_request_parts(parts, &()).await?;
         if self.has_session(caller, grant, session_id).await? {

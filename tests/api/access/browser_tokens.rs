@@ -101,7 +101,7 @@ async fn a_token_of_a_user_sees_the_sessions_of_this_user_alone() {
         .await;
     let later = browser(&app, json!({ "user": "anna", "scopes": ["read", "post"] })).await;
     let other = app.session_with(json!({ "user": "ben" })).await;
-    let nobody = app.session().await;
+    let without_user = app.session().await;
     let second = app.session_with(json!({ "user": "anna" })).await;
 
     let ids = async |path| {
@@ -113,7 +113,7 @@ async fn a_token_of_a_user_sees_the_sessions_of_this_user_alone() {
     assert_eq!(ids("/v1/sessions?user=anna&limit=1").await, std::slice::from_ref(&second.id));
     let foreign = later.get(app.url("/v1/sessions?user=ben")).send().await.unwrap();
     problem(foreign, 403, "forbidden").await;
-    for foreign in [&other, &nobody] {
+    for foreign in [&other, &without_user] {
         let read = later.get(app.url(&foreign.path(""))).send().await.unwrap();
         problem(read, 404, "session_not_found").await;
     }
