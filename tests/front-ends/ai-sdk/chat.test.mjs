@@ -1,6 +1,7 @@
 // The AI SDK, versions 5, 6 and 7, against a running service.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import { startProxy } from "../support/proxy.mjs";
 import { startService, until } from "../support/service.mjs";
@@ -13,6 +14,11 @@ const LOOKUP = {
 };
 const PIXEL =
   "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+// The predicate that the documentation shows.
+const documentation = readFileSync(new URL("../../../docs/ai-sdk.md", import.meta.url), "utf8");
+const shown = /```js\n(export function isAnswered[^]*?)```/.exec(documentation)[1];
+const { isAnswered } = await import(`data:text/javascript,${encodeURIComponent(shown)}`);
 
 let service;
 before(async () => {
@@ -207,6 +213,43 @@ for (const version of versions) {
         assert.deepEqual([reloaded.errors, reloaded.messages.length], [[], 2]);
         assert.equal(tools(last(reloaded))[0].state, "output-available");
         await assertKept(reloaded);
+      });
+
+      test("an approval before a call of the service", async () => {
+        const chat = chatWith({ body: APPROVALS, sendAutomaticallyWhen: isAnswered });
+        await chat.sendMessage({ text: "Please save and load" });
+        const [write, read] = tools(last(chat));
+        assert.deepEqual([write.state, read.state], ["approval-requested", "input-available"]);
+        await chat.addToolApprovalResponse({ id: write.approval.id, approved: true });
+        await until(() => chat.status === "ready" && texts(last(chat)).startsWith("Both:"), "the answer");
+        assert.deepEqual(tools(last(chat)).map((call) => call.state), ["output-available", "output-available"]);
+        await assertKept(chat);
+      });
+
+      test("a tool of the client beside an approval is sent once, with the decision", async () => {
+        let checks = 0;
+        const chat = chatWith({
+          body: { ...APPROVALS, ...LOOKUP },
+          sendAutomaticallyWhen: (state) => (isAnswered(state) ? ++checks > 0 : false),
+        });
+        await chat.sendMessage({ text: "Please save and ask" });
+        const [lookup, write] = tools(last(chat));
+        await chat.addToolResult({ tool: "lookup", toolCallId: lookup.toolCallId, output: "a book" });
+        assert.deepEqual([chat.status, checks], ["ready", 0]);
+        await chat.addToolApprovalResponse({ id: write.approval.id, approved: true });
+        await until(() => chat.status === "ready" && texts(last(chat)).startsWith("Both:"), "the answer");
+        assert.deepEqual([checks, chat.errors], [1, []]);
+        await assertKept(chat);
+      });
+
+      test("an input of a call that is not allowed is refused, and nothing runs", async () => {
+        const { chat, id } = await asked({ body: APPROVALS });
+        await chat.addToolApprovalResponse({ id, approved: true });
+        await chat.sendMessage(undefined, { body: { tool_inputs: { toolu_other: { path: "b.txt", content: "edited" } } } });
+        assert.equal(chat.status, "error");
+        assert.equal(JSON.parse(chat.error.message).status, 422);
+        const kept = tools((await history(version, service, chat.id)).at(-1));
+        assert.equal(kept[0].state, "approval-requested");
       });
 
       test("a denial", async () => {

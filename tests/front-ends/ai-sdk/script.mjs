@@ -24,6 +24,20 @@ export const script = {
       when: "write",
       replies: [says(text("I will write."), call("write_file", { path: "a.txt", content: "hello" })), says(text("It said: {{results}}"))],
     },
+    {
+      when: "save and load",
+      replies: [
+        says(call("write_file", { path: "a.txt", content: "hello" }), call("read_file", { path: "a.txt" })),
+        says(text("Both: {{results}}")),
+      ],
+    },
+    {
+      when: "save and ask",
+      replies: [
+        says(call("lookup", { word: "ledger" }), call("write_file", { path: "a.txt", content: "hello" })),
+        says(text("Both: {{results}}")),
+      ],
+    },
     { when: "look up", replies: [says(call("lookup", { word: "ledger" })), says(text("It means {{results}}"))] },
     {
       when: "break",

@@ -54,7 +54,9 @@ struct Approval {
 }
 
 impl Answers {
-    /// The answers in the assistant message with this id, otherwise in the last one.
+    /// The answers in the assistant message with this id, otherwise in the last one. Each of the inputs
+    /// must belong to a call that the message allows: a call must not run with another input than the
+    /// user has approved.
     pub(super) fn of(
         messages: &[(String, ChatMessage)],
         message_id: Option<&str>,
@@ -63,6 +65,7 @@ impl Answers {
         let mut replies = messages.iter().rev().filter(|(_, it)| it.role == "assistant");
         let named = replies.clone().find(|(_, it)| Some(it.id.as_str()) == message_id);
         let Some((pointer, message)) = named.or_else(|| replies.next()) else {
+            check_used(&inputs)?;
             return Ok(Self::default());
         };
         let is_step = |part: &Value| part.get("type").is_some_and(|it| it == "step-start");
@@ -75,12 +78,13 @@ impl Answers {
             if !part.is_call() {
                 continue;
             }
-            let input = inputs.remove(&part.tool_call_id);
+            let input = if part.is_allowed() { inputs.remove(&part.tool_call_id) } else { None };
             let tool_use_id = part.tool_call_id.clone();
-            if let Some(reply) = part.reply(input)? {
+            if let Some(reply) = part.reply(input.as_ref())? {
                 given.push(Answer { tool_use_id, pointer, reply });
             }
         }
+        check_used(&inputs)?;
         Ok(Self { given, pointer: pointer.clone() })
     }
 
@@ -135,12 +139,28 @@ impl Answers {
     }
 }
 
+/// Refuses inputs that no answer has taken.
+fn check_used(inputs: &BTreeMap<String, Value>) -> Result<(), ApiError> {
+    match inputs.keys().next() {
+        Some(id) => {
+            let problem = format!("has {id:?}, which is not a call that the message allows");
+            Err(ApiError::field("/tool_inputs", problem))
+        }
+        None => Ok(()),
+    }
+}
+
 impl CallPart {
     fn is_call(&self) -> bool {
         self.r#type == "dynamic-tool" || self.r#type.starts_with("tool-")
     }
 
-    fn reply(self, input: Option<Value>) -> Result<Option<Reply>, ApiError> {
+    fn is_allowed(&self) -> bool {
+        let approved = self.approval.as_ref().and_then(|approval| approval.approved);
+        self.state == "approval-responded" && approved == Some(true)
+    }
+
+    fn reply(self, input: Option<&Value>) -> Result<Option<Reply>, ApiError> {
         let is_client = self.provider_executed != Some(true);
         let raw = |value: &Value| {
             to_raw_value(value).map_err(|error| ApiError::Internal(error.to_string()))
@@ -150,7 +170,7 @@ impl CallPart {
                 Some(Reply::Decision(ApprovalDecision {
                     decision: if is_allowed { Decision::Allow } else { Decision::Deny },
                     message: reason.filter(|_| !is_allowed),
-                    input: input.filter(|_| is_allowed).as_ref().map(raw).transpose()?,
+                    input: input.map(raw).transpose()?,
                     remember: None,
                 }))
             }

@@ -36,7 +36,7 @@ pub(super) struct Mapper {
     /// The addresses of the sources so far.
     cited: HashSet<String>,
     sub_agents: HashMap<String, SubAgent>,
-    /// True if the client was told that the run is queued or tries again.
+    /// True if the stream has reported that the run is queued or tries again.
     is_paused: bool,
     error: Option<String>,
     /// The reason for which the run is idle; none while it is active.

@@ -26,8 +26,9 @@ use crate::service::messages::{
     KnownMessage, MessageInput, NewMessage, PostMessage, PostedRun, find_known, post_message,
 };
 use crate::service::offload::offload;
+use crate::service::session_settings::CreateSession;
 use crate::service::sessions::fork::{CreateFork, ForkSource};
-use crate::service::sessions::{Creation, create_session, replace_by_fork};
+use crate::service::sessions::{Creation, create_session, find_by_client_id, replace_by_fork};
 use crate::service::{Error, Service};
 
 /// A request of a conversation.
@@ -64,20 +65,34 @@ impl ChatTurn<'_> {
     /// Applies the request.
     pub(super) async fn apply(&self, request: ChatRequest) -> Result<AppliedTurn, ApiError> {
         let ChatRequest { chat_id, creation, action, answers, tools } = request;
-        let created = create_session(self.service, &self.creator, creation, None).await?;
-        let is_new = created.creation == Creation::New;
-        let session = created.session;
-        let (session_id, is_waiting) = (session.id, session.is_waiting);
-        let chat = Conversation { chat_id, session_id, is_new, is_waiting, tools };
         match action {
             ChatAction::Submit { message, is_edit } => {
+                let chat = self.open(chat_id, creation, tools).await?;
                 Box::pin(self.submit(chat, message, is_edit, answers)).await
             }
             ChatAction::Regenerate { message, replaced } => {
+                let chat = self.open(chat_id, creation, tools).await?;
                 Box::pin(self.regenerate(chat, message, replaced, answers)).await
             }
-            ChatAction::Answer => self.answer(session_id, answers).await,
+            ChatAction::Answer => {
+                // Answers belong to a conversation that exists, so they create none.
+                let session = find_by_client_id(self.service, self.tenant(), &chat_id).await?;
+                self.answer(session.id, answers).await
+            }
         }
+    }
+
+    /// Finds or creates the session of a conversation.
+    async fn open(
+        &self,
+        chat_id: String,
+        creation: CreateSession,
+        tools: Vec<ClientTool>,
+    ) -> Result<Conversation, ApiError> {
+        let created = create_session(self.service, &self.creator, creation, None).await?;
+        let is_new = created.creation == Creation::New;
+        let (session_id, is_waiting) = (created.session.id, created.session.is_waiting);
+        Ok(Conversation { chat_id, session_id, is_new, is_waiting, tools })
     }
 
     fn tenant(&self) -> TenantId {
