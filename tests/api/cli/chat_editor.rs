@@ -157,6 +157,18 @@ async fn ctrl_c_after_a_pause_discards_text_and_does_not_quit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn interrupt_signals_at_the_prompt_quit_the_chat() {
+    let app = TestApp::start(replies(&[])).await;
+    let mut terminal = Terminal::start(&app, &["chat"]);
+    terminal.wait_for("> ").await;
+    terminal.send_interrupt_signal();
+    terminal.wait_for("Ctrl-C again to quit.").await;
+    terminal.send_interrupt_signal();
+    let (status, output) = terminal.exit().await;
+    assert_eq!(status, Some(130), "{output}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unclear_reply_to_a_question_is_explained() {
     let ring = calls_as(&[("toolu_1", "ring", json!({ "line": "one" }))]);
     let app = TestApp::start_with(replies(&[ring, says("You said so")]), asks()).await;

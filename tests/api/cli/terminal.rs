@@ -1,7 +1,9 @@
 //! A terminal with a user. The program `script` provides the pseudo-terminal.
 
+use std::fs;
 use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -88,6 +90,15 @@ impl Terminal {
     /// Presses Ctrl-C.
     pub(super) async fn interrupt(&mut self) {
         self.press("\u{3}").await;
+    }
+
+    /// Sends SIGINT to the program.
+    pub(super) fn send_interrupt_signal(&self) {
+        let script = self.child.id().unwrap();
+        let children =
+            fs::read_to_string(format!("/proc/{script}/task/{script}/children")).unwrap();
+        let program = Pid::from_raw(children.trim().parse().unwrap()).unwrap();
+        kill_process(program, Signal::INT).unwrap();
     }
 
     /// Waits until the program exits, and returns its status and all output.
