@@ -1,18 +1,12 @@
 /** Event streams that continue across lost connections. */
 
-import { EventSourceParserStream } from "eventsource-parser/stream";
+import { createParser } from "eventsource-parser";
 import { ProblemError } from "./errors.js";
 import { type Http, pause } from "./http.js";
 import type { StreamEvent } from "./types.js";
 
-/** The state of a stream's connection. */
-export interface Connection {
-  state: "connecting" | "open" | "waiting";
-  /** The number of failed connections since the last event. */
-  failures: number;
-  /** The cause of the last failure. */
-  error?: unknown;
-}
+/** The state of a stream's connection, the number of failed connections since the last event, and the last cause. */
+export type Connection = { state: "connecting" | "open" | "waiting"; failures: number; error?: unknown };
 
 export interface EventsOptions {
   /** The number of the last event that the caller has: the stream continues after it [default: 0]. */
@@ -25,39 +19,39 @@ export interface EventsOptions {
   onConnection?: (connection: Connection) => void;
 }
 
+/** The service writes at least every 15 seconds: a connection that is silent for longer is lost. */
+const SILENCE_MS = 40_000;
+
 /**
  * Yields every event after a number exactly once, in order, and previews in between. Reconnects when the
  * connection is lost. Ends when the session is deleted, when `signal` is aborted and, with `isRun`, when
  * the run settles or waits for the client. Throws a `ProblemError` that a repetition cannot change.
  */
-export async function* events(
-  http: Http,
-  path: string,
-  options: EventsOptions & { isRun?: boolean },
-): AsyncGenerator<StreamEvent, void, undefined> {
+export async function* events(http: Http, path: string, options: EventsOptions, isRun: boolean) {
   const { signal, onConnection } = options;
   let after = options.after ?? 0;
   for (let failures = 0; signal?.aborted !== true; ) {
     let error: unknown = new Error("the connection was lost");
+    let last: string | undefined;
     onConnection?.({ state: "connecting", failures });
     try {
       const query = { after, deltas: options.previews === false ? false : undefined };
       const response = await http.send(path, { query, signal }, "text/event-stream");
       if (response.status === 204 || response.body === null) return;
       onConnection?.({ state: "open", failures });
-      const frames = response.body.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream());
-      for await (const frame of each(frames)) {
-        const event = JSON.parse(frame.data) as StreamEvent;
+      for await (const text of frames(response.body)) {
+        const event = JSON.parse(text) as StreamEvent;
         failures = 0;
         if ("seq" in event) {
           if (event.seq <= after) continue;
           after = event.seq;
+          last = event.type;
         }
         yield event;
         if (event.type === "session.deleted") return;
       }
-      // The service ends the stream of a run cleanly only after its last event.
-      if (options.isRun) return;
+      // Some proxies end a stream cleanly that was cut. Only this event ends the stream of a run.
+      if (isRun && last === "session.status_idle") return;
     } catch (cause) {
       if (signal?.aborted) return;
       if (cause instanceof ProblemError && !cause.isTemporary) throw cause;
@@ -69,16 +63,22 @@ export async function* events(
   }
 }
 
-/** The items of a stream. Unlike `for await` over the stream itself, this works in every browser. */
-async function* each<T>(stream: ReadableStream<T>): AsyncGenerator<T, void, undefined> {
-  const reader = stream.getReader();
+/** The data of each frame, until the connection ends or is silent for too long. */
+async function* frames(body: ReadableStream<Uint8Array>) {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  const complete: string[] = [];
+  const parser = createParser({ onEvent: (frame) => complete.push(frame.data) });
+  const cancel = () => reader.cancel().catch(() => undefined);
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const timer = setTimeout(cancel, SILENCE_MS);
+      const { done, value } = await reader.read().finally(() => clearTimeout(timer));
       if (done) return;
-      yield value;
+      parser.feed(decoder.decode(value, { stream: true }));
+      yield* complete.splice(0);
     }
   } finally {
-    await reader.cancel().catch(() => undefined);
+    await cancel();
   }
 }

@@ -5,6 +5,9 @@ import { ProblemError } from "./errors.js";
 /** Why the headers are asked for again: the service refused the last ones. */
 export type HeadersReason = "unauthenticated";
 
+/** Parameters of a request. */
+export type Query = Record<string, string | number | boolean | undefined>;
+
 export interface Options {
   /** The URL of the service, with the path under which a proxy serves it, without `/v1`. */
   baseUrl: string | URL;
@@ -22,7 +25,8 @@ export interface Options {
 /** A request. */
 export interface RequestInfo {
   method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  query?: Record<string, string | number | boolean | undefined>;
+  query?: Query;
+  /** Sent as JSON. */
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal | undefined;
@@ -41,75 +45,49 @@ export class Http {
         return (response.status === 204 ? undefined : await response.json()) as T;
       } catch (error) {
         const isLast = tries >= (this.options.maxTries ?? 5) || request.signal?.aborted === true;
-        if (isLast || !canRepeat(error, request.isRepeatable ?? true)) throw error;
+        // `fetch` reports a lost connection as a `TypeError`: the request may have had its effect.
+        const isTemporary = error instanceof ProblemError ? error.isTemporary : error instanceof TypeError;
+        const isUnprocessed = error instanceof ProblemError && error.isUnprocessed;
+        if (isLast || !(isUnprocessed || (isTemporary && request.isRepeatable !== false))) throw error;
         await pause(error, tries, request.signal);
       }
     }
   }
 
-  /** Sends a request once. Returns the response if it is a success. */
-  async send(path: string, request: RequestInfo, accept: string): Promise<Response> {
-    const first = await this.sendWith(path, request, accept);
-    if (first.ok) return first;
-    if (first.status === 401 && typeof this.options.headers === "function") {
-      const second = await this.sendWith(path, request, accept, "unauthenticated");
-      if (second.ok) return second;
-      throw await ProblemError.of(second);
+  /** Sends a request, once more after a 401. Returns the response if it is a success. */
+  async send(path: string, request: RequestInfo, accept: string, reason?: HeadersReason): Promise<Response> {
+    const { baseUrl, headers: given, fetch = globalThis.fetch } = this.options;
+    const url = new URL(`${String(baseUrl).replace(/\/+$/, "")}/v1${path}`, globalThis.location?.href);
+    for (const [name, value] of Object.entries(request.query ?? {})) {
+      if (value !== undefined) url.searchParams.set(name, String(value));
     }
-    throw await ProblemError.of(first);
-  }
-
-  private async sendWith(path: string, request: RequestInfo, accept: string, reason?: HeadersReason) {
-    const given = this.options.headers;
     const headers = new Headers(typeof given === "function" ? await given(reason) : given);
     headers.set("accept", accept);
     for (const [name, value] of Object.entries(request.headers ?? {})) headers.set(name, value);
-    const init: RequestInit = { method: request.method ?? "GET", headers };
-    if (request.signal) init.signal = request.signal;
-    if (request.body !== undefined) {
-      headers.set("content-type", "application/json");
-      init.body = JSON.stringify(request.body);
-    }
-    const send = this.options.fetch ?? globalThis.fetch;
-    return send(this.url(path, request.query), init);
+    const body = request.body === undefined ? null : JSON.stringify(request.body);
+    if (body !== null) headers.set("content-type", "application/json");
+    const response = await fetch(url, { method: request.method ?? "GET", headers, body, signal: request.signal ?? null });
+    if (response.ok) return response;
+    const isRefused = response.status === 401 && reason === undefined;
+    if (isRefused && typeof given === "function") return this.send(path, request, accept, "unauthenticated");
+    const problem: unknown = await response.json().catch(() => undefined);
+    throw new ProblemError(response.status, Object(problem) as object, response.headers);
   }
-
-  private url(path: string, query: RequestInfo["query"] = {}): URL {
-    const base = globalThis.location?.href;
-    const url = new URL(`${String(this.options.baseUrl).replace(/\/+$/, "")}/v1${path}`, base);
-    for (const [name, value] of Object.entries(query)) {
-      if (value !== undefined) url.searchParams.set(name, String(value));
-    }
-    return url;
-  }
-}
-
-function canRepeat(error: unknown, isRepeatable: boolean): boolean {
-  if (error instanceof ProblemError) return error.isUnprocessed || (isRepeatable && error.isTemporary);
-  // `fetch` reports a lost connection as a `TypeError`: the request may have had its effect.
-  return isRepeatable && error instanceof TypeError;
 }
 
 /** Waits before the next try: as long as the service asks for, otherwise longer each time. */
 export async function pause(error: unknown, tries: number, signal?: AbortSignal): Promise<void> {
   const asked = error instanceof ProblemError ? error.retryAfter : undefined;
-  const backoff = asked ?? Math.min(500 * 2 ** (tries - 1), 10_000);
+  const backoff = Math.min(500 * 2 ** (tries - 1), 10_000) * (0.5 + Math.random() / 2);
   // Jitter only adds to the time that the service asks for.
-  const wait = asked === undefined ? backoff * (0.5 + Math.random() / 2) : backoff + 250 * Math.random();
-  await new Promise<void>((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, wait);
-    signal?.addEventListener("abort", done);
-    if (signal?.aborted) done();
-  });
+  const wait = asked === undefined ? backoff : asked + 250 * Math.random();
+  const over = new AbortController();
+  const timer = setTimeout(() => over.abort(), wait);
+  const end = signal ? AbortSignal.any([signal, over.signal]) : over.signal;
+  if (!end.aborted) await new Promise((resolve) => end.addEventListener("abort", resolve));
+  clearTimeout(timer);
 }
 
 /** An id that is unique for what the user does. Works also on pages without a secure context. */
-export function uniqueId(): string {
-  const bytes = globalThis.crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
+export const uniqueId = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,6 +1,6 @@
-export { Twostep, type SendOptions } from "./client.js";
-export { ProblemError } from "./errors.js";
-export type { Connection, EventsOptions } from "./events.js";
-export type { HeadersReason, Options } from "./http.js";
-export { type Conversation, empty, type Item, reduce, type ToolState } from "./reduce.js";
+export * from "./client.js";
+export * from "./errors.js";
+export type * from "./events.js";
+export { type HeadersReason, type Options, type Query, type RequestInfo, uniqueId } from "./http.js";
+export * from "./reduce.js";
 export type * from "./types.js";

@@ -1,48 +1,46 @@
 /** A conversation, folded from its events. The same function serves replays and live streams. */
 
-import type { ContentBlock, StopReason, StreamEvent, Todo, Usage } from "./types.js";
+import type { ContentBlock, HistoryItem, StopReason, StreamEvent, Todo, Usage } from "./types.js";
 
-export type ToolState =
-  | "streaming" // the model writes the input
-  | "running"
-  | "awaiting_approval"
-  | "awaiting_client" // the client runs the tool
-  | "denied"
-  | "done"
-  | "failed";
+/**
+ * `streaming`: the model writes the input. `awaiting_approval`: the call waits for a decision.
+ * `awaiting_client`: the client runs the tool.
+ */
+export type ToolState = "streaming" | "running" | "awaiting_approval" | "awaiting_client" | "denied" | "done" | "failed";
+
+interface Entry { id: string; runId: string | undefined }
+
+/** A message of the user. `id` is the id of the message: a fork `before` it edits the message. */
+export interface UserItem extends Entry { kind: "user"; content: ContentBlock[] }
+
+/**
+ * A text or the thinking of the agent. `isPreview` is true while the text streams; `isInterrupted` if the client
+ * stopped the run during this reply.
+ */
+export interface TextItem extends Entry {
+  kind: "text" | "thinking"; text: string; isPreview: boolean; isInterrupted: boolean;
+}
+
+export interface ToolItem extends Entry {
+  kind: "tool";
+  name: string;
+  state: ToolState;
+  isPreview: boolean;
+  /** The JSON text of the input. Incomplete while it streams. */
+  inputText: string;
+  /** The input; undefined while it streams. */
+  input: Record<string, unknown> | undefined;
+  result: ContentBlock[] | undefined;
+  durationMs: number | undefined;
+  /** The session and the conversation of the sub-agent that the call started. */
+  subAgent: { sessionId: string; conversation: Conversation } | undefined;
+}
+
+/** The error of a run. */
+export interface ErrorItem extends Entry { kind: "error"; type: string; message: string }
 
 /** An entry of a conversation, in the order in which it is shown. */
-export type Item =
-  | { kind: "user"; id: string; runId: string | undefined; content: ContentBlock[] }
-  | {
-      kind: "text" | "thinking";
-      id: string;
-      runId: string | undefined;
-      text: string;
-      /** True while the text streams. The event replaces it. */
-      isPreview: boolean;
-      /** True if the client stopped the run during this reply. */
-      isInterrupted: boolean;
-    }
-  | {
-      kind: "tool";
-      id: string;
-      runId: string | undefined;
-      name: string;
-      state: ToolState;
-      isPreview: boolean;
-      /** The JSON text of the input. Incomplete while it streams. */
-      inputText: string;
-      /** The input; undefined while it streams. */
-      input: Record<string, unknown> | undefined;
-      result: ContentBlock[] | undefined;
-      durationMs: number | undefined;
-      /** The session and the conversation of the sub-agent that the call started. */
-      subAgent: { sessionId: string; conversation: Conversation } | undefined;
-    }
-  | { kind: "error"; id: string; runId: string | undefined; type: string; message: string };
-
-type Tool = Extract<Item, { kind: "tool" }>;
+export type Item = UserItem | TextItem | ToolItem | ErrorItem;
 
 export interface Conversation {
   /** The number of the last event: `after` for a stream that continues here. */
@@ -80,54 +78,47 @@ export function reduce(before: Conversation, event: StreamEvent): Conversation {
   const runId = event.run_id ?? undefined;
   switch (event.type) {
     case "user.message": {
-      const queuedRunIds = runId === undefined ? now.queuedRunIds : [...now.queuedRunIds, runId];
       const status = now.status === "idle" ? "queued" : now.status;
-      return put({ ...now, status, queuedRunIds }, { kind: "user", id: event.id, runId, content: event.content });
+      const accepted = { ...now, status, queuedRunIds: now.queuedRunIds.concat(runId ?? []) };
+      return put(accepted, { kind: "user", id: event.id, runId, content: event.content });
     }
     case "agent.message":
     case "agent.thinking": {
-      const kind = event.type === "agent.message" ? "text" : "thinking";
-      const isInterrupted = event.type === "agent.message" && event.interrupted === true;
       const text = event.content.map((block) => ("text" in block ? (block.text ?? "") : "")).join("");
-      return put(now, { kind, id: event.id, runId, text, isPreview: false, isInterrupted });
+      const isInterrupted = "interrupted" in event && event.interrupted === true;
+      return put(now, { ...newText(event.id, runId, event.type), text, isPreview: false, isInterrupted });
     }
     case "agent.tool_use":
     case "agent.custom_tool_use": {
-      const input = event.input as Record<string, unknown>;
       const state = event.type === "agent.tool_use" ? "running" : "awaiting_client";
-      return put(now, { ...newTool(event.id, runId, event.name), state, isPreview: false, input, inputText: JSON.stringify(input) });
+      return put(now, withInput({ ...newTool(event.id, runId, event.name), state, isPreview: false }, event.input));
     }
     case "user.tool_confirmation":
       return editTool(now, event.tool_use_id, (tool) => {
         if (event.result === "deny") return { ...tool, state: "denied" };
-        const input = (event.input as Record<string, unknown> | null | undefined) ?? tool.input;
-        return { ...tool, state: "running", input, inputText: JSON.stringify(input) };
+        return withInput({ ...tool, state: "running" }, event.input ?? tool.input);
       });
     case "user.custom_tool_result":
       return editTool(now, event.custom_tool_use_id, (tool) => settled(tool, event.content, event.is_error));
     case "agent.tool_result":
-      return editTool(now, event.tool_use_id, (tool) => ({
-        ...settled(tool, event.content, event.is_error), durationMs: event.duration_ms,
-      }));
+      return editTool(now, event.tool_use_id, (tool) => settled(tool, event.content, event.is_error, event.duration_ms));
     case "session.thread_created":
-      return editTool(now, event.tool_use_id, (tool) => ({
-        ...tool, subAgent: { sessionId: event.session_thread_id, conversation: empty },
-      }));
     case "session.thread_event":
       return editTool(now, event.tool_use_id, (tool) => {
-        const conversation = reduce(tool.subAgent?.conversation ?? empty, event.event as StreamEvent);
+        const known = tool.subAgent?.conversation ?? empty;
+        const conversation = event.type === "session.thread_event" ? reduce(known, event.event as StreamEvent) : known;
         return { ...tool, subAgent: { sessionId: event.session_thread_id, conversation } };
       });
     case "session.status_running":
-      return { ...notQueued(withoutPreviews(now, runId), runId), status: "running", activeRunId: runId };
+      return { ...advance(now, runId), status: "running", activeRunId: runId };
     case "session.status_rescheduled":
-      return { ...withoutPreviews(now, runId), status: "retrying" };
+      return { ...advance(now, runId), status: "retrying" };
     case "span.model_request_start":
       return now.status === "retrying" ? { ...now, status: "running" } : now;
     case "span.model_request_end":
-      return withoutPreviews(now, runId);
+      return advance(now, runId);
     case "session.status_idle":
-      return idle(notQueued(withoutPreviews(now, runId), runId), runId, event.stop_reason);
+      return idle(advance(now, runId), runId, event.stop_reason);
     case "session.error":
       return put(now, { kind: "error", id: event.id, runId, ...event.error });
     case "session.todos":
@@ -145,22 +136,16 @@ export function reduce(before: Conversation, event: StreamEvent): Conversation {
 function reduceNotice(now: Conversation, event: Exclude<StreamEvent, { seq: number }>): Conversation {
   switch (event.type) {
     case "event_start": {
-      const { type, id } = event.event;
-      const runId = event.run_id;
-      if (type === "agent.tool_use") return put(now, newTool(id, runId, event.event.name ?? ""));
-      const kind = type === "agent.message" ? "text" : "thinking";
-      return put(now, { kind, id, runId, text: "", isPreview: true, isInterrupted: false });
+      const { type, id, name = "" } = event.event;
+      return put(now, type === "agent.tool_use" ? newTool(id, event.run_id, name) : newText(id, event.run_id, type));
     }
-    case "event_delta": {
-      const { delta } = event;
+    case "event_delta":
       return edit(now, event.event_id, (item) => {
-        if (item.kind === "tool" && item.isPreview && delta.type === "input_json_delta") {
-          return { ...item, inputText: item.inputText + delta.partial_json };
-        }
-        const isText = (item.kind === "text" || item.kind === "thinking") && item.isPreview;
-        return isText && delta.type === "content_delta" ? { ...item, text: item.text + delta.content.text } : item;
+        if (!("isPreview" in item && item.isPreview)) return item;
+        const { delta } = event;
+        if (delta.type === "content_delta") return "text" in item ? { ...item, text: item.text + delta.content.text } : item;
+        return item.kind === "tool" ? { ...item, inputText: item.inputText + delta.partial_json } : item;
       });
-    }
     case "queue_position":
       return { ...now, queue: { position: event.position, length: event.length } };
     case "session.deleted":
@@ -170,34 +155,32 @@ function reduceNotice(now: Conversation, event: Exclude<StreamEvent, { seq: numb
   }
 }
 
-function newTool(id: string, runId: string | undefined, name: string): Tool {
-  return {
-    kind: "tool", id, runId, name, state: "streaming", isPreview: true, inputText: "", input: undefined,
-    result: undefined, durationMs: undefined, subAgent: undefined,
-  };
+const newText = (id: string, runId: string | undefined, type: string): TextItem =>
+  ({ kind: type === "agent.message" ? "text" : "thinking", id, runId, text: "", isPreview: true, isInterrupted: false });
+
+function newTool(id: string, runId: string | undefined, name: string): ToolItem {
+  const unknown = { input: undefined, result: undefined, durationMs: undefined, subAgent: undefined };
+  return { kind: "tool", id, runId, name, state: "streaming", isPreview: true, inputText: "", ...unknown };
 }
 
-function settled(tool: Tool, result: ContentBlock[], isError: boolean): Tool {
+const withInput = (tool: ToolItem, input: object | undefined): ToolItem =>
+  ({ ...tool, input: input as ToolItem["input"], inputText: JSON.stringify(input) });
+
+function settled(tool: ToolItem, result: ContentBlock[], isError: boolean, durationMs?: number): ToolItem {
   const state = tool.state === "denied" ? "denied" : isError ? "failed" : "done";
-  return { ...tool, state, result };
+  return { ...tool, state, result, durationMs };
 }
 
 /** The conversation after a run has settled or waits for the client. */
 function idle(now: Conversation, runId: string | undefined, stopReason: StopReason): Conversation {
   // A queued run was cancelled while another one is active.
   if (now.activeRunId !== undefined && now.activeRunId !== runId) return now;
-  if (stopReason.type === "requires_action") {
-    const waiting: Conversation = { ...now, status: "requires_action", stopReason };
-    return stopReason.event_ids.reduce<Conversation>((done, id) => {
-      return editTool(done, id, (tool) => (tool.state === "running" ? { ...tool, state: "awaiting_approval" } : tool));
-    }, waiting);
+  if (stopReason.type !== "requires_action") {
+    return { ...now, status: now.queuedRunIds.length > 0 ? "queued" : "idle", stopReason, activeRunId: undefined };
   }
-  const status = now.queuedRunIds.length > 0 ? "queued" : "idle";
-  return { ...now, status, stopReason, activeRunId: undefined };
-}
-
-function notQueued(now: Conversation, runId: string | undefined): Conversation {
-  return { ...now, queuedRunIds: now.queuedRunIds.filter((id) => id !== runId) };
+  const ask = (tool: ToolItem): ToolItem => (tool.state === "running" ? { ...tool, state: "awaiting_approval" } : tool);
+  const waiting: Conversation = { ...now, status: "requires_action", stopReason };
+  return stopReason.event_ids.reduce((done, id) => editTool(done, id, ask), waiting);
 }
 
 /** Replaces the item with the same id, or appends the item. */
@@ -207,19 +190,44 @@ function put(now: Conversation, item: Item): Conversation {
 }
 
 function edit(now: Conversation, id: string, change: (item: Item) => Item): Conversation {
-  const index = now.items.findLastIndex((item) => item.id === id);
-  const item = now.items[index];
-  if (item === undefined) return now;
-  const changed = change(item);
-  return changed === item ? now : { ...now, items: now.items.with(index, changed) };
+  const item = now.items.findLast((item) => item.id === id);
+  const changed = item && change(item);
+  return changed === undefined || changed === item ? now : put(now, changed);
 }
 
-function editTool(now: Conversation, id: string, change: (tool: Tool) => Tool): Conversation {
-  return edit(now, id, (item) => (item.kind === "tool" ? change(item) : item));
-}
+const editTool = (now: Conversation, id: string, change: (tool: ToolItem) => ToolItem) =>
+  edit(now, id, (item) => (item.kind === "tool" ? change(item) : item));
 
-/** Without the previews of a run that no event has replaced: that reply was discarded. */
-function withoutPreviews(now: Conversation, runId: string | undefined): Conversation {
+/** A run has begun, or ended, a try: it is not queued, and a reply whose previews no event has replaced is discarded. */
+function advance(now: Conversation, runId: string | undefined): Conversation {
   const isKept = (item: Item) => !("isPreview" in item && item.isPreview && item.runId === runId);
-  return now.items.every(isKept) ? now : { ...now, items: now.items.filter(isKept) };
+  const items = now.items.every(isKept) ? now.items : now.items.filter(isKept);
+  return { ...now, items, queuedRunIds: now.queuedRunIds.filter((id) => id !== runId) };
+}
+
+/** A block of a message, as the history has it. */
+type Block = Partial<Record<"id" | "name" | "text" | "thinking" | "tool_use_id", string>> & {
+  type: string; input?: object; content?: string | ContentBlock[]; is_error?: boolean;
+};
+
+/** The conversation that messages of the history show, for messages without events: those that a fork shares. */
+export function fromMessages(messages: HistoryItem[]): Conversation {
+  let now = empty;
+  for (const { message, run_id: runId } of messages) {
+    const blocks = message.content as Block[];
+    for (const [index, { type, id = `${message.id}.${index}`, ...block }] of blocks.entries()) {
+      if (type === "tool_result") {
+        const content = typeof block.content === "string" ? [{ type: "text", text: block.content }] : block.content;
+        now = editTool(now, block.tool_use_id ?? "", (tool) => settled(tool, content ?? [], block.is_error === true));
+      } else if (type === "tool_use") {
+        now = put(now, withInput({ ...newTool(id, runId, block.name ?? ""), isPreview: false }, block.input));
+      } else if (message.role === "assistant") {
+        const empty = newText(id, runId, type === "text" ? "agent.message" : "agent.thinking");
+        now = put(now, { ...empty, text: block.text ?? block.thinking ?? "", isPreview: false });
+      }
+    }
+    const content = message.role === "user" ? blocks.filter((block) => block.type !== "tool_result") : [];
+    if (content.length > 0) now = put(now, { kind: "user", id: message.id, runId, content });
+  }
+  return now;
 }

@@ -90,15 +90,61 @@ test("the client answers the calls of its own tools", async () => {
   assert.match(texts(done.items).join(""), /a book of accounts/);
 });
 
-test("a fork continues before an edited message", async () => {
+test("a fork continues before an edited message, with the conversation until then", async () => {
+  const session = await client.createSession({ tools: ["get_time"] });
+  const first = await fold(await client.send(session.id, "What time is it in Europe/Oslo?"));
+  const second = await fold(await client.send(session.id, "Hello"), first);
+  const edited = second.items.findLast((item) => item.kind === "user");
+  assert.ok(edited);
+  const fork = await client.fork(session.id, { before: edited.id });
+  const shared = await client.history(fork.id);
+  const comparable = (items: Item[]) => items.map((item) => ({ ...item, id: "", durationMs: 0, inputText: "" }));
+  assert.deepEqual(comparable(shared.items), comparable(first.items));
+  const sent = await client.send(fork.id, "Good morning");
+  const continued = await fold(sent, shared);
+  assert.equal(continued.items.length, first.items.length + 2);
+  assert.equal((await client.history(session.id)).items.length, 0);
+});
+
+test("the id of a message makes it safe to repeat, and is the id of its item", async () => {
   const session = await client.createSession();
-  await fold(await client.send(session.id, "Hello"));
-  const history = await client.messages(session.id);
-  const first = history.data[0];
-  assert.ok(first);
-  const fork = await client.fork(session.id, { before: first.seq });
-  await fold(await client.send(fork.id, "Good morning"));
-  assert.equal((await client.messages(fork.id)).data.length, 2);
+  const runs = await Promise.all([1, 2].map(() => client.send(session.id, { id: "mine", content: "Hello" })));
+  assert.equal(runs[0]?.id, runs[1]?.id);
+  assert.equal((await fold(runs[0] as Run)).items[0]?.id, "mine");
+});
+
+test("a stream that is silent although its connection is open is replaced", async (context) => {
+  const session = await client.createSession();
+  const requests: URL[] = [];
+  const silent: typeof fetch = async (input, init) => {
+    requests.push(new URL(String(input)));
+    if (requests.length > 1) return fetch(input, init);
+    queueMicrotask(() => setImmediate(() => context.mock.timers.tick(40_000)));
+    return new Response(new ReadableStream(), { headers: { "content-type": "text/event-stream" } });
+  };
+  await client.send(session.id, "Hello");
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const until = new AbortController();
+  const onConnection = ({ state }: { state: string }) => {
+    if (state === "waiting") setImmediate(() => context.mock.timers.tick(10_000));
+  };
+  for await (const event of connect({ fetch: silent }).events(session.id, { signal: until.signal, onConnection })) {
+    if (event.type === "user.message") until.abort();
+  }
+  assert.equal(requests.length, 2);
+});
+
+test("a stream of a run that a proxy ends early is continued", async () => {
+  const session = await client.createSession();
+  const run = await client.send(session.id, "Hello");
+  let tries = 0;
+  const ended: typeof fetch = async (input, init) => {
+    tries += 1;
+    return tries === 1 ? new Response("retry: 2000\n\n") : fetch(input, init);
+  };
+  const types: string[] = [];
+  for await (const event of connect({ fetch: ended }).runEvents(session.id, run.id)) types.push(event.type);
+  assert.deepEqual([tries, types.at(-1)], [2, "session.status_idle"]);
 });
 
 test("a stream delivers every event once, although its connection is cut", async () => {
