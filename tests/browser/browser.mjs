@@ -14,9 +14,12 @@ const args = [
   "--disable-sync",
 ];
 
+/** Starts a browser without pages. */
+export const startBrowser = () => chromium.launch({ executablePath, args });
+
 /** Calls `use` with an empty page of a new profile. An error of the page's code is an error here. */
 export async function withPage(use) {
-  const browser = await chromium.launch({ executablePath, args });
+  const browser = await startBrowser();
   try {
     const tab = await browser.newPage();
     tab.setDefaultTimeout(60_000);

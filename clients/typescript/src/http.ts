@@ -18,7 +18,7 @@ export interface Options {
   headers?: HeadersInit | ((reason?: HeadersReason) => HeadersInit | Promise<HeadersInit>);
   /** A replacement for the global `fetch`. */
   fetch?: typeof globalThis.fetch;
-  /** The number of times that a request is sent before it fails [default: 5]. */
+  /** The number of times that a request is sent before it fails [default: 6]. */
   maxTries?: number;
 }
 
@@ -44,7 +44,7 @@ export class Http {
         const response = await this.send(path, request, "application/json");
         return (response.status === 204 ? undefined : await response.json()) as T;
       } catch (error) {
-        const isLast = tries >= (this.options.maxTries ?? 5) || request.signal?.aborted === true;
+        const isLast = tries >= (this.options.maxTries ?? 6) || request.signal?.aborted === true;
         // `fetch` reports a lost connection as a `TypeError`: the request may have had its effect.
         const isTemporary = error instanceof ProblemError ? error.isTemporary : error instanceof TypeError;
         const isUnprocessed = error instanceof ProblemError && error.isUnprocessed;

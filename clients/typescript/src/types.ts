@@ -1,4 +1,7 @@
-/** The types of the API, generated from the OpenAPI document, by their short names. */
+/**
+ * The types of the API by their short names. `npm run types` of this package writes schema.d.ts from the OpenAPI
+ * document, with each schema as a type of its own (`--root-types`).
+ */
 
 import type * as schema from "./schema.js";
 

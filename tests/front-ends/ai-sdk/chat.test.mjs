@@ -46,7 +46,7 @@ for (const version of versions) {
   };
 
   describe(`version ${version.v}`, () => {
-    test("text, usage and history", async () => {
+    test("text, usage and history [text, history]", async () => {
       const chat = chatWith();
       await chat.sendMessage({ text: "Hello" });
       assert.deepEqual([chat.status, chat.errors], ["ready", []]);
@@ -58,7 +58,7 @@ for (const version of versions) {
       await assertKept(chat);
     });
 
-    test("parallel tools, one of which fails, and reasoning", async () => {
+    test("parallel tools, one of which fails, and reasoning [tools, parallel-tools]", async () => {
       const chat = chatWith();
       await chat.sendMessage({ text: "Use two tools" });
       assert.deepEqual(chat.errors, []);
@@ -70,7 +70,7 @@ for (const version of versions) {
       await assertKept(chat);
     });
 
-    test("a tool of the client", async () => {
+    test("a tool of the client [client-tool]", async () => {
       const calls = [];
       const chat = chatWith({
         body: LOOKUP,
@@ -89,7 +89,7 @@ for (const version of versions) {
       await assertKept(chat);
     });
 
-    test("an error in the middle, and another try", async () => {
+    test("an error in the middle, and another try [error]", async () => {
       const chat = chatWith();
       await chat.sendMessage({ text: "Please break" });
       assert.equal(chat.status, "error");
@@ -100,7 +100,7 @@ for (const version of versions) {
       assert.equal(texts(last(chat)), "You said Hello.");
     });
 
-    test("stop ends the run, and nothing is left to resume", async () => {
+    test("stop ends the run, and nothing is left to resume [stop]", async () => {
       const chat = chatWith();
       const sent = chat.sendMessage({ text: "Be slow" });
       await until(() => texts(last(chat)).includes("word3"), "the first words");
@@ -115,7 +115,7 @@ for (const version of versions) {
       assert.ok(texts(kept).length < SLOW.length);
     });
 
-    test("a reload in the middle, and a second reader", async () => {
+    test("a reload in the middle, and a second reader [reload, second-tab]", async () => {
       const first = chatWith();
       const sent = first.sendMessage({ text: "Be slow" });
       await until(() => texts(last(first)).includes("word5"), "the first words");
@@ -158,7 +158,7 @@ for (const version of versions) {
       proxy.close();
     });
 
-    test("regenerate and edit", async () => {
+    test("regenerate and edit [edit, regenerate]", async () => {
       const chat = chatWith();
       await chat.sendMessage({ text: "One" });
       await chat.sendMessage({ text: "Two" });
@@ -175,7 +175,7 @@ for (const version of versions) {
       await assertKept(chat);
     });
 
-    test("an image", async () => {
+    test("an image [images]", async () => {
       const chat = chatWith();
       await chat.sendMessage({ text: "Which image?", files: [{ type: "file", mediaType: "image/png", url: PIXEL }] });
       assert.deepEqual([chat.errors, texts(last(chat))], [[], "A nice picture."]);
@@ -204,7 +204,7 @@ for (const version of versions) {
       };
       const answered = (chat) => until(() => chat.status === "ready" && last(chat).parts.at(-1).text?.startsWith("It said"), "the answer");
 
-      test("an approval, and a second reader of a call that waits", async () => {
+      test("an approval, and a second reader of a call that waits [allow]", async () => {
         const { chat, id } = await asked();
         const reloaded = chatWith({ ...approving, id: chat.id, messages: await history(version, service, chat.id) });
         await reloaded.resumeStream();
@@ -252,7 +252,7 @@ for (const version of versions) {
         assert.equal(kept[0].state, "approval-requested");
       });
 
-      test("a denial", async () => {
+      test("a denial [deny]", async () => {
         const { chat, id } = await asked();
         await chat.addToolApprovalResponse({ id, approved: false, reason: "Not now." });
         await answered(chat);
@@ -262,7 +262,7 @@ for (const version of versions) {
         await assertKept(chat);
       });
 
-      test("an approval with another input", async () => {
+      test("an approval with another input [edited-input]", async () => {
         const { chat, id } = await asked({ body: APPROVALS });
         await chat.addToolApprovalResponse({ id, approved: true });
         await chat.sendMessage(undefined, { body: { tool_inputs: { [id]: { path: "b.txt", content: "edited" } } } });
@@ -297,7 +297,7 @@ describe("trust", () => {
   });
 });
 
-test("a restart of the service in the middle of an answer", async () => {
+test("a restart of the service in the middle of an answer [restart]", async () => {
   const own = await startService(script);
   try {
     const version = versions[1];

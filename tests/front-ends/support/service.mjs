@@ -2,6 +2,7 @@
 // model in its own process.
 
 import { spawn, spawnSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,7 +20,8 @@ export async function startService(script, options = []) {
   const env = { ...process.env, TWOSTEP_DATA_DIR: folder, TWOSTEP_LOG: "info" };
   let running;
   const start = async (bind) => {
-    const args = ["serve", "--offline", "--script", file, "--bind", bind, "--auth", "keys", ...options];
+    const auth = options.includes("--auth") ? [] : ["--auth", "keys"];
+    const args = ["serve", "--offline", "--script", file, "--bind", bind, ...auth, ...options];
     running = spawn(program, args, { env, stdio: ["ignore", "pipe", "pipe"] });
     let output = "";
     running.stderr.on("data", (text) => {
@@ -37,7 +39,9 @@ export async function startService(script, options = []) {
     });
   };
   const url = await start("127.0.0.1:0");
-  const created = spawnSync(program, ["keys", "create", "front-ends"], { env, encoding: "utf8" });
+  // The services of a test run share a database: each has a tenant of its own.
+  const tenant = `front-ends-${randomUUID()}`;
+  const created = spawnSync(program, ["keys", "create", "front-ends", "--new-tenant", tenant], { env, encoding: "utf8" });
   const key = created.stdout.trim();
   if (created.status !== 0) throw new Error(created.stderr);
   const kill = async (signal) => {

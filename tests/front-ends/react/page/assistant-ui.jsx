@@ -1,0 +1,80 @@
+// A page with the primitives of assistant-ui.
+
+import {
+  AssistantRuntimeProvider, ComposerPrimitive, ActionBarPrimitive, MessagePrimitive, ThreadListItemPrimitive,
+  ThreadListPrimitive, ThreadPrimitive,
+} from "@assistant-ui/react";
+import { TwostepProvider, useThreads } from "@twostep/react";
+import { useTwostepRuntime } from "@twostep/react/assistant-ui";
+import { useState } from "react";
+import { client, openId, settings, setOpenId, show } from "./shared.js";
+
+const Tool = ({ toolName, argsText, result, isError, approval, artifact, status, addResult, respondToApproval }) => (
+  <code data-tool={toolName} data-state={status.type} data-input={argsText} data-error={isError} data-denied={approval?.approved === false}>
+    {result}
+    {approval && approval.approved === undefined && (
+      <span>
+        {artifact?.display}
+        <button onClick={() => respondToApproval({ approved: true })}>Allow</button>
+        <button onClick={() => respondToApproval({ approved: false, reason: "Not now." })}>Deny</button>
+      </span>
+    )}
+    {toolName === "lookup" && result === undefined && <button onClick={() => addResult({ meaning: "a ledger" })}>Answer</button>}
+  </code>
+);
+
+const UserMessage = () => (
+  <MessagePrimitive.Root data-role="user">
+    <MessagePrimitive.Parts components={{ Image: ({ image }) => <img src={image} alt="sent" /> }} />
+    <ActionBarPrimitive.Edit>Edit</ActionBarPrimitive.Edit>
+  </MessagePrimitive.Root>
+);
+const EditComposer = () => (
+  <ComposerPrimitive.Root>
+    <ComposerPrimitive.Input aria-label="Edited" />
+    <ComposerPrimitive.Send>Save</ComposerPrimitive.Send>
+  </ComposerPrimitive.Root>
+);
+const AssistantMessage = () => (
+  <MessagePrimitive.Root data-role="assistant">
+    <MessagePrimitive.Parts components={{ tools: { Override: Tool } }} />
+    <MessagePrimitive.Error><i data-part="error">failed</i></MessagePrimitive.Error>
+    <ActionBarPrimitive.Reload>Regenerate</ActionBarPrimitive.Reload>
+  </MessagePrimitive.Root>
+);
+const ThreadItem = () => (
+  <ThreadListItemPrimitive.Root data-thread="">
+    <ThreadListItemPrimitive.Trigger><ThreadListItemPrimitive.Title fallback="untitled" /></ThreadListItemPrimitive.Trigger>
+    <ThreadListItemPrimitive.Archive>Archive</ThreadListItemPrimitive.Archive>
+  </ThreadListItemPrimitive.Root>
+);
+
+function Chat() {
+  const [id, setId] = useState(openId());
+  const open = (id) => {
+    setOpenId(id);
+    setId(id);
+  };
+  const threads = useThreads({ interval: 200 });
+  const runtime = useTwostepRuntime(id, { threads, settings: settings.session, onSwitch: open, onFork: (session) => open(session.id) });
+  return (
+    <AssistantRuntimeProvider runtime={runtime}>
+      {settings.list && (
+        <ThreadListPrimitive.Root>
+          <ThreadListPrimitive.New>New</ThreadListPrimitive.New>
+          <ThreadListPrimitive.Items components={{ ThreadListItem: ThreadItem }} />
+        </ThreadListPrimitive.Root>
+      )}
+      <ThreadPrimitive.Root>
+        <ThreadPrimitive.Messages components={{ UserMessage, EditComposer, AssistantMessage }} />
+        <ComposerPrimitive.Root>
+          <ComposerPrimitive.Input aria-label="Message" />
+          <ComposerPrimitive.Send>Send</ComposerPrimitive.Send>
+          <ComposerPrimitive.Cancel>Stop</ComposerPrimitive.Cancel>
+        </ComposerPrimitive.Root>
+      </ThreadPrimitive.Root>
+    </AssistantRuntimeProvider>
+  );
+}
+
+show(<TwostepProvider client={client}><Chat /></TwostepProvider>);
