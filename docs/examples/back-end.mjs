@@ -1,8 +1,9 @@
-// A back end that gives the browser of a signed-in user a token for one conversation.
+// A back end that gives the browser of a signed-in user a token for one conversation. PAGE is a file to serve.
 //   TWOSTEP_API_KEY=tsk_… node back-end.mjs
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 
-const { TWOSTEP_URL: service = "http://127.0.0.1:8080", TWOSTEP_API_KEY: key, PORT = 3000 } = process.env;
+const { TWOSTEP_URL: service = "http://127.0.0.1:8080", TWOSTEP_API_KEY: key, PORT = 3000, PAGE } = process.env;
 
 async function twostep(path, body) {
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
@@ -12,6 +13,7 @@ async function twostep(path, body) {
 
 createServer(async (request, response) => {
   const send = (status, body) => response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  if (PAGE && request.method === "GET") return response.writeHead(200, { "content-type": "text/html" }).end(readFileSync(PAGE));
   const user = /(?:^|; )user=(\w+)(?:;|$)/.exec(request.headers.cookie)?.[1]; // replace this by your login
   if (!user) return send(401, { error: "sign in first" });
   if (request.method !== "POST" || request.url !== "/chat") return send(404, { error: "not found" });

@@ -1,4 +1,4 @@
-"""A back end that gives the browser of a signed-in user a token for one conversation.
+"""A back end that gives the browser of a signed-in user a token for one conversation. PAGE is a file to serve.
 
 TWOSTEP_API_KEY=tsk_... python3 back-end.py
 """
@@ -37,6 +37,15 @@ class BackEnd(BaseHTTPRequestHandler):
             self.send(400, {"error": str(error)})
         except OSError as error:
             self.send(502, {"error": str(error)})
+
+    def do_GET(self):
+        if "PAGE" not in os.environ:
+            return self.send(404, {"error": "not found"})
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        with open(os.environ["PAGE"], "rb") as page:
+            self.wfile.write(page.read())
 
     def send(self, status, body):
         self.send_response(status)
