@@ -52,9 +52,10 @@ export function useTwostep(id: string | undefined, { tools, fork }: TwostepOptio
       return store;
     };
     const edit = async (messageId: string, content: MessageContent) => {
-      const { id } = opened();
+      const { id, snapshot } = opened();
       const created = await (fork ?? client.fork)(id, { before: messageId });
-      await client.stop(id);
+      // The answer that the fork replaces is not needed.
+      if (snapshot.conversation.status !== "idle") await client.stop(id);
       await client.send(created.id, { content });
       return created;
     };

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { address, click, createSession, open, PIXEL, says, service, tabs, testPage } from "./suite.mjs";
+import { address, click, createSession, imageOf, open, PIXEL, says, tabs, testPage } from "./suite.mjs";
 
 testPage("hooks");
 
@@ -15,9 +15,7 @@ test("an image, also in a regenerated answer [images]", async () => {
   await tab.waitForURL((url) => url.search !== before);
   await says(tab, "A nice picture.");
   await tab.getByText(/\[image/).waitFor();
-  const id = new URL(tab.url()).searchParams.get("id");
-  const response = await fetch(`${service.url}/v1/sessions/${id}/messages`, { headers: service.headers });
-  assert.equal((await response.json()).data[0].message.content[1].source.data, PIXEL);
+  assert.equal(await imageOf(tab), PIXEL);
 });
 
 test("a revoked key ends the stream with its code", async () => {

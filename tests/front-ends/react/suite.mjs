@@ -15,7 +15,7 @@ const SESSION = { tools: ["read_file", "write_file", "get_time", LOOKUP], permis
 
 let pages;
 export let tabs;
-export let service;
+let service;
 
 /** Builds and serves a page, and starts the browser and the service. */
 async function start(page) {
@@ -58,11 +58,18 @@ export const click = (tab, name) => tab.getByRole("button", { name, exact: true 
 export const count = (tab) => tab.locator("[data-role]").count();
 const toolState = (tab, name, state) => tab.locator(`[data-tool=${name}][data-state=${state}]`).waitFor();
 const inputOf = async (tab, name) => JSON.parse(await tab.locator(`[data-tool=${name}]`).getAttribute("data-input"));
+/** The image of the first message, as the service has it. */
+export async function imageOf(tab) {
+  const id = new URL(tab.url()).searchParams.get("id");
+  const response = await fetch(`${service.url}/v1/sessions/${id}/messages`, { headers: service.headers });
+  return (await response.json()).data[0].message.content[1].source.data;
+}
+
 /** The whole slow answer, once. */
-const saysAll = async (tab, role = "user") => {
+async function saysAll(tab) {
   await says(tab, SLOW.trim());
-  assert.deepEqual([await count(tab), (await answer(tab).textContent()).match(/word0 /g).length], [2, 1], role);
-};
+  assert.deepEqual([await count(tab), (await answer(tab).textContent()).match(/word0 /g).length], [2, 1]);
+}
 
 /** Tests a page. `door` is its prefix in the names of cases. */
 export function testPage(page, door = "") {

@@ -2,7 +2,7 @@
 
 import {
   AssistantRuntimeProvider, ComposerPrimitive, ActionBarPrimitive, MessagePrimitive, ThreadListItemPrimitive,
-  ThreadListPrimitive, ThreadPrimitive,
+  SimpleImageAttachmentAdapter, ThreadListPrimitive, ThreadPrimitive,
 } from "@assistant-ui/react";
 import { TwostepProvider, useThreads } from "@twostep/react";
 import { useTwostepRuntime } from "@twostep/react/assistant-ui";
@@ -49,6 +49,8 @@ const ThreadItem = () => (
   </ThreadListItemPrimitive.Root>
 );
 
+const adapters = { attachments: new SimpleImageAttachmentAdapter() };
+
 function Chat() {
   const [id, setId] = useState(openId());
   const open = (id) => {
@@ -56,7 +58,8 @@ function Chat() {
     setId(id);
   };
   const threads = useThreads({ interval: 200 });
-  const runtime = useTwostepRuntime(id, { threads, settings: settings.session, onSwitch: open, onFork: (session) => open(session.id) });
+  const onFork = (session) => open(session.id);
+  const runtime = useTwostepRuntime(id, { threads, settings: settings.session, onSwitch: open, onFork, adapters });
   return (
     <AssistantRuntimeProvider runtime={runtime}>
       {settings.list && (
@@ -69,6 +72,8 @@ function Chat() {
         <ThreadPrimitive.Messages components={{ UserMessage, EditComposer, AssistantMessage }} />
         <ComposerPrimitive.Root>
           <ComposerPrimitive.Input aria-label="Message" />
+          <ComposerPrimitive.AddAttachment>Attach</ComposerPrimitive.AddAttachment>
+          <ComposerPrimitive.Attachments components={{ Attachment: () => <b data-attached="">attached</b> }} />
           <ComposerPrimitive.Send>Send</ComposerPrimitive.Send>
           <ComposerPrimitive.Cancel>Stop</ComposerPrimitive.Cancel>
         </ComposerPrimitive.Root>
