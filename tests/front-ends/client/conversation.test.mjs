@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { empty, reduce, Twostep } from "@twostep/client";
 import { SLOW, script } from "../ai-sdk/script.mjs";
+import { startNginx } from "../support/nginx.mjs";
 import { startProxy } from "../support/proxy.mjs";
 import { startService, until } from "../support/service.mjs";
 
@@ -185,6 +186,26 @@ test("a network cut of 5 seconds, in which a message is sent [network-cut]", asy
   await outage;
   await sent;
   assert.deepEqual(texts(reader), [SLOW, "You said Hello."]);
+  await close(reader);
+});
+
+test("behind nginx, under a prefix, with compressed streams [proxy]", async (context) => {
+  const nginx = await startNginx(service);
+  context.after(nginx.stop);
+  const encodings = new Set();
+  const observed = async (url, init) => {
+    const response = await fetch(url, init);
+    if (response.headers.get("content-type") === "text/event-stream") encodings.add(response.headers.get("content-encoding"));
+    return response;
+  };
+  const reader = await open(new Twostep({ baseUrl: nginx.url, headers: nginx.headers, fetch: observed }));
+  await reader.client.send(reader.id, "Be slow");
+  // The text arrives while it is written.
+  await word(reader, "word5");
+  assert.ok(!texts(reader).join("").includes("word39"));
+  await settled(reader);
+  assert.deepEqual(texts(reader), [SLOW]);
+  assert.deepEqual([...encodings], ["gzip"]);
   await close(reader);
 });
 

@@ -6,6 +6,7 @@ import { after, afterEach, before, test } from "node:test";
 import { build } from "esbuild";
 import { SLOW, script } from "../ai-sdk/script.mjs";
 import { servePages, startTabs } from "../support/pages.mjs";
+import { startNginx } from "../support/nginx.mjs";
 import { startProxy } from "../support/proxy.mjs";
 import { startService } from "../support/service.mjs";
 
@@ -213,6 +214,17 @@ export function testPage(page, door = "") {
     await says(tab, "You said Hello.");
     assert.equal(await count(tab), 4);
     await tab.getByText(SLOW.trim()).waitFor();
+  });
+
+  test(`behind nginx, under a prefix, with compressed streams [${door}proxy]`, async (context) => {
+    const nginx = await startNginx(service);
+    context.after(nginx.stop);
+    const tab = await open(page, nginx);
+    await send(tab, "Be slow");
+    // The text arrives while it is written.
+    await says(tab, "word5");
+    assert.ok(!(await answer(tab).textContent()).includes("word39"));
+    await saysAll(tab);
   });
 
   test(`an edited message continues in a fork, with the messages before it [${door}edit]`, async () => {

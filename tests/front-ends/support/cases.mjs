@@ -29,6 +29,7 @@ export const cases = {
   regenerate: "regenerated answer",
   images: "images",
   history: "history after a reload",
+  proxy: "behind nginx, under a prefix, compressed",
 };
 
 /** The doors in the order of the columns: the folder of the tests, and the title. */

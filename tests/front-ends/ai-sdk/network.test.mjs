@@ -1,7 +1,8 @@
-// The AI SDK, while the network is down.
+// The AI SDK while the network is down, and behind a proxy.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { startNginx } from "../support/nginx.mjs";
 import { startProxy } from "../support/proxy.mjs";
 import { startService, until } from "../support/service.mjs";
 import { comparable, history, last, makeChat, texts, versions } from "./chat.mjs";
@@ -35,4 +36,20 @@ test("a network cut of 5 seconds in the middle of an answer [network-cut]", asyn
     assert.deepEqual([reloaded.status, texts(last(reloaded)), reloaded.messages.length], ["ready", "You said Hello.", 4]);
     assert.deepEqual(comparable(await history(version, cut, chat.id)), comparable(reloaded.messages));
   }));
+});
+
+test("behind nginx, under a prefix, with compressed streams [proxy]", async (context) => {
+  const nginx = await startNginx(service);
+  context.after(nginx.stop);
+  for (const version of versions) {
+    const chat = makeChat(version, nginx);
+    const sent = chat.sendMessage({ text: "Be slow" });
+    // The text arrives while it is written.
+    await until(() => texts(last(chat)).includes("word5"), "the first words");
+    assert.ok(!texts(last(chat)).includes("word39"));
+    const reloaded = makeChat(version, nginx, { id: chat.id, messages: await history(version, nginx, chat.id) });
+    await Promise.all([sent, reloaded.resumeStream()]);
+    assert.deepEqual([texts(last(chat)), texts(last(reloaded))], [SLOW, SLOW]);
+    assert.deepEqual(comparable(await history(version, nginx, chat.id)), comparable(chat.messages));
+  }
 });
