@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
 import { build } from "esbuild";
-import { SLOW, script } from "../ai-sdk/script.mjs";
+import { SLOW, script as shared } from "../ai-sdk/script.mjs";
 import { servePages, startTabs } from "../support/pages.mjs";
 import { startNginx } from "../support/nginx.mjs";
 import { startProxy } from "../support/proxy.mjs";
@@ -12,7 +12,13 @@ import { startService } from "../support/service.mjs";
 
 export const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const LOOKUP = { name: "lookup", description: "Looks up a word.", input_schema: { type: "object" }, client: true };
-const SESSION = { tools: ["read_file", "write_file", "get_time", LOOKUP], permission_mode: "default" };
+const SESSION = { tools: ["read_file", "write_file", "get_time", "Task", LOOKUP], permission_mode: "default" };
+const DELEGATION = { description: "a file", prompt: "Please write", subagent_type: "general" };
+const delegation = [
+  { content: [{ type: "tool_use", name: "Task", input: DELEGATION }] },
+  { content: [{ type: "text", text: "The sub-agent said: {{results}}" }] },
+];
+const script = { conversations: [{ when: "delegate", replies: delegation }, ...shared.conversations] };
 
 let pages;
 export let tabs;
