@@ -19,9 +19,7 @@ export type SendOptions = { key?: string; signal?: AbortSignal };
 export class Twostep {
   private readonly http: Http;
 
-  constructor(options: Options) {
-    this.http = new Http(options);
-  }
+  constructor(options: Options) { this.http = new Http(options); }
 
   /** Sends a request that has no method here. `path` is without `/v1`. Returns the body of the reply. */
   readonly request = <T>(path: string, request: RequestInfo = {}): Promise<T> => this.http.json<T>(path, request);
@@ -106,7 +104,6 @@ export class Twostep {
   readonly runEvents = (id: string, runId: string, options: EventsOptions = {}) =>
     events(this.http, `/sessions/${id}/runs/${runId}/stream`, options, true);
 
-  private post<T>(path: string, body: unknown, { key = uniqueId(), signal }: SendOptions): Promise<T> {
-    return this.request(path, { method: "POST", body, headers: { "idempotency-key": key }, signal });
-  }
+  private readonly post = <T>(path: string, body: unknown, { key = uniqueId(), signal }: SendOptions) =>
+    this.request<T>(path, { method: "POST", body, headers: { "idempotency-key": key }, signal });
 }

@@ -1,6 +1,6 @@
 /** Event streams that continue across lost connections. */
 
-import { createParser } from "eventsource-parser";
+import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { ProblemError } from "./errors.js";
 import { type Http, pause } from "./http.js";
 import type { StreamEvent } from "./types.js";
@@ -29,24 +29,25 @@ const SILENCE_MS = 40_000;
  */
 export async function* events(http: Http, path: string, options: EventsOptions, isRun: boolean) {
   const { signal, onConnection } = options;
-  let after = options.after ?? 0;
+  let after = String(options.after ?? 0);
   for (let failures = 0; signal?.aborted !== true; ) {
     let error: unknown = new Error("the connection was lost");
     let last: string | undefined;
+    let opened = Number.NaN;
     onConnection?.({ state: "connecting", failures });
     try {
       const query = { after, deltas: options.previews === false ? false : undefined };
       const response = await http.send(path, { query, signal }, "text/event-stream");
       if (response.status === 204 || response.body === null) return;
       onConnection?.({ state: "open", failures });
-      for await (const text of frames(response.body)) {
-        const event = JSON.parse(text) as StreamEvent;
+      opened = Date.now();
+      for await (const { id, data } of frames(response.body)) {
+        const event = JSON.parse(data) as StreamEvent;
+        // The number of the event. Previews have none.
+        if (id !== undefined && Number(id) <= Number(after)) continue;
+        after = id ?? after;
+        last = event.type;
         failures = 0;
-        if ("seq" in event) {
-          if (event.seq <= after) continue;
-          after = event.seq;
-          last = event.type;
-        }
         yield event;
         if (event.type === "session.deleted") return;
       }
@@ -57,18 +58,19 @@ export async function* events(http: Http, path: string, options: EventsOptions, 
       if (cause instanceof ProblemError && !cause.isTemporary) throw cause;
       error = cause;
     }
-    failures++;
+    // A connection that was open for a while was no failure, although a silent session has no event.
+    failures = Date.now() - opened > 5_000 ? 1 : failures + 1;
     onConnection?.({ state: "waiting", failures, error });
     await pause(error, failures, signal);
   }
 }
 
-/** The data of each frame, until the connection ends or is silent for too long. */
+/** The frames of a stream, until the connection ends or is silent for too long. */
 async function* frames(body: ReadableStream<Uint8Array>) {
   const reader = body.getReader();
   const decoder = new TextDecoder();
-  const complete: string[] = [];
-  const parser = createParser({ onEvent: (frame) => complete.push(frame.data) });
+  const complete: EventSourceMessage[] = [];
+  const parser = createParser({ onEvent: (frame) => complete.push(frame) });
   const cancel = () => reader.cancel().catch(() => undefined);
   try {
     for (;;) {

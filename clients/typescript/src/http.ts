@@ -46,8 +46,8 @@ export class Http {
       } catch (error) {
         const isLast = tries >= (this.options.maxTries ?? 6) || request.signal?.aborted === true;
         // `fetch` reports a lost connection as a `TypeError`: the request may have had its effect.
-        const isTemporary = error instanceof ProblemError ? error.isTemporary : error instanceof TypeError;
-        const isUnprocessed = error instanceof ProblemError && error.isUnprocessed;
+        const isLost = { isTemporary: error instanceof TypeError, isUnprocessed: false };
+        const { isTemporary, isUnprocessed } = error instanceof ProblemError ? error : isLost;
         if (isLast || !(isUnprocessed || (isTemporary && request.isRepeatable !== false))) throw error;
         await pause(error, tries, request.signal);
       }
@@ -78,9 +78,9 @@ export class Http {
 /** Waits before the next try: as long as the service asks for, otherwise longer each time. */
 export async function pause(error: unknown, tries: number, signal?: AbortSignal): Promise<void> {
   const asked = error instanceof ProblemError ? error.retryAfter : undefined;
-  const backoff = Math.min(500 * 2 ** (tries - 1), 10_000) * (0.5 + Math.random() / 2);
+  const backoff = Math.min(500 * 2 ** (tries - 1), 10_000);
   // Jitter only adds to the time that the service asks for.
-  const wait = asked === undefined ? backoff : asked + 250 * Math.random();
+  const wait = asked === undefined ? backoff * (0.5 + Math.random() / 2) : asked + 250 * Math.random();
   const over = new AbortController();
   const timer = setTimeout(() => over.abort(), wait);
   const end = signal ? AbortSignal.any([signal, over.signal]) : over.signal;

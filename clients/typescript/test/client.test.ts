@@ -134,6 +134,28 @@ test("a stream that is silent although its connection is open is replaced", asyn
   assert.equal(requests.length, 2);
 });
 
+test("a silent session whose connection is cut again and again is followed without long pauses", async (context) => {
+  const tries: number[] = [];
+  const until = new AbortController();
+  // Each connection is open for ten seconds, without events.
+  const cut: typeof fetch = async () => {
+    const pull = (controller: ReadableStreamDefaultController) => {
+      context.mock.timers.tick(10_000);
+      controller.close();
+    };
+    return new Response(new ReadableStream({ pull }, { highWaterMark: 0 }));
+  };
+  context.mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const onConnection = ({ state, failures }: { state: string; failures: number }) => {
+    if (state !== "waiting") return;
+    tries.push(failures);
+    if (tries.length === 4) return until.abort();
+    setImmediate(() => context.mock.timers.tick(500));
+  };
+  for await (const _ of connect({ fetch: cut }).events("ses_1", { signal: until.signal, onConnection })) assert.fail();
+  assert.deepEqual(tries, [1, 1, 1, 1]);
+});
+
 test("a stream of a run that a proxy ends early is continued", async () => {
   const session = await client.createSession();
   const run = await client.send(session.id, "Hello");
