@@ -4,7 +4,7 @@
 .POSIX:
 .SUFFIXES:
 .PHONY: help run build test test-fast check fmt-check clippy doc sqlx-check openapi-check deny bench search load \
-	attack crash contract sqlx-prepare openapi tools
+	attack crash contract sqlx-prepare openapi page tools
 
 # Arguments for the program of a target: make run ARGS="--bind 127.0.0.1:9000"
 ARGS =
@@ -71,6 +71,10 @@ sqlx-prepare: ## write .sqlx after a change to a query or a migration
 openapi: ## write openapi/openapi.json after a change to a handler
 	SQLX_OFFLINE=true cargo run --quiet -- openapi >openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
+
+page: ## build the page at /app/ into web/dist after a change in web or clients/typescript
+	npm --prefix web ci --silent --no-audit --no-fund --ignore-scripts
+	npm --prefix web run --silent build
 
 tools: ## install the programs that `make check` needs
 	scripts/tools

@@ -37,6 +37,8 @@ pub(super) struct Summary {
     pub(super) workspace: String,
     /// True if requests need a key.
     needs_keys: bool,
+    /// True if the process serves the page.
+    has_page: bool,
     /// A message that works with this configuration.
     example: &'static str,
 }
@@ -56,6 +58,7 @@ pub(super) fn summarize(config: &Config) -> Summary {
         Listen::Health(_) | Listen::Nowhere => None,
     };
     let needs_keys = serve.is_some_and(|serve| serve.http.needs_keys);
+    let has_page = serve.is_some_and(|serve| serve.http.page);
     let defaults = serve.map(|serve| &serve.service.defaults);
     let model = match config.work.as_ref().map(|Work { model, .. }| model) {
         Some(ModelSource::Simulator { .. }) => {
@@ -79,7 +82,7 @@ pub(super) fn summarize(config: &Config) -> Summary {
     } else {
         "Write hello to notes.txt and then read notes.txt"
     };
-    Summary { database, model, workspace, needs_keys, example }
+    Summary { database, model, workspace, needs_keys, has_page, example }
 }
 
 /// Prints the address, the configuration and an example.
@@ -101,6 +104,7 @@ fn print_greeting(app: &Application, summary: &Summary) {
         format!("twostep {} is ready", env!("CARGO_PKG_VERSION")),
         format!("  url        {url}"),
     ];
+    lines.extend(summary.has_page.then(|| format!("  page       {url}/app/")));
     lines.extend(metrics);
     lines.extend([
         format!("  database   {}{}", version.unwrap_or_default(), summary.database),

@@ -3,12 +3,21 @@
 use std::sync::Arc;
 
 use anyhow::bail;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use http::HeaderValue;
 use reqwest::Url;
 
 use super::args::Auth;
 use crate::http::BrowserPolicy;
+
+/// The page at `/app/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Page {
+    /// Served to every caller; it needs a key for the API where the API needs one
+    On,
+    /// Not served
+    Off,
+}
 
 /// Options that limit clients.
 #[derive(Debug, Clone, Args)]
@@ -25,6 +34,9 @@ pub struct EdgeArgs {
     #[arg(long, env = "TWOSTEP_RATE_LIMIT", default_value_t = 0, value_name = "N",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub rate_limit: u32,
+    /// The page for people at `/app/`
+    #[arg(long, env = "TWOSTEP_PAGE", value_enum, default_value = "on")]
+    pub page: Page,
     /// Origins whose pages may use the API from a browser (CORS), such as `https://app.example`
     /// [default: none]
     #[arg(long, env = "TWOSTEP_CORS_ORIGINS", value_delimiter = ',', value_name = "ORIGINS")]
@@ -88,6 +100,7 @@ mod tests {
             max_streams: 1,
             max_streams_per_key: 1,
             rate_limit: 0,
+            page: Page::On,
             cors_origins: list(origins),
             allowed_hosts: list(hosts),
         }

@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::args::{Auth, DatabaseArgs, ServeArgs, WorkArgs, WorkerArgs};
 use super::bootstrap::bootstrap_key;
+use super::edge::Page;
 use super::environment::secret;
 use super::memory::default_history_memory;
 use super::settings::{Config, Database, Listen, ModelSource, ReloadableFiles, Serve, Work};
@@ -61,6 +62,7 @@ impl ServeArgs {
             max_streams: usize::try_from(self.edge.max_streams)?,
             max_streams_per_key: usize::try_from(self.edge.max_streams_per_key)?,
             rate_limit: self.edge.rate_limit,
+            page: self.edge.page == Page::On,
             browser_policy: self.edge.browser_policy(self.auth)?,
         };
         let forwarding = self.forwarding.into_forwarding();

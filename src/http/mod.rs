@@ -5,6 +5,7 @@ mod auth;
 mod error;
 mod extract;
 mod openapi;
+mod page;
 mod resources;
 mod routes;
 mod run_response;
@@ -57,6 +58,7 @@ pub fn router(api: Api) -> Router {
         .nest("/v1", v1)
         .merge(adapters)
         .merge(operations(health))
+        .merge(if api.options.page { page::routes() } else { Router::new() })
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)
         .layer(middleware::from_fn(server::deadline::layer))

@@ -48,6 +48,8 @@ pub struct Options {
     pub max_streams_per_key: usize,
     /// The maximum requests of one key per minute; 0 for no limit.
     pub rate_limit: u32,
+    /// Serves the page at `/app/`.
+    pub page: bool,
     /// The origins and hosts that web pages may use.
     pub browser_policy: BrowserPolicy,
 }

@@ -18,6 +18,7 @@ mod layers;
 mod mcp;
 mod messages;
 mod models;
+mod page;
 mod proxies;
 mod requests;
 mod runs;

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::http::extract::conditions::is_known;
 use crate::http::openapi::page::SCRIPT_PATH;
+use crate::http::page;
 
 /// The documents that are the same for all callers. Their handlers decide about caching.
 const SAME_FOR_ALL: [&str; 3] = ["/openapi.json", "/docs", SCRIPT_PATH];
@@ -28,7 +29,10 @@ const STREAMED: HeaderValue = HeaderValue::from_static("private, no-cache, no-st
 /// with documents that are the same for all callers.
 pub(in crate::http) async fn layer(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
-    let is_same_for_all = route.is_some_and(|route| SAME_FOR_ALL.contains(&route.as_str()));
+    let is_same_for_all = route.is_some_and(|route| {
+        let mut patterns = SAME_FOR_ALL.iter().chain(&page::PATTERNS);
+        patterns.any(|pattern| *pattern == route.as_str())
+    });
     let conditions = request.method().is_safe().then(|| request.headers().clone());
     let mut response = next.run(request).await;
     if !(is_same_for_all && response.status().is_success()) {

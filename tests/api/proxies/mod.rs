@@ -3,7 +3,7 @@
 mod base_path;
 mod pages;
 mod planted_faults;
-mod processes;
+pub(crate) mod processes;
 
 use std::time::Duration;
 

@@ -19,14 +19,14 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A program that is a proxy in front of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ProxyKind {
+pub(crate) enum ProxyKind {
     Nginx,
     Caddy,
     HaProxy,
 }
 
 /// A running proxy. It is killed when the value is dropped.
-pub(super) struct RunningProxy {
+pub(crate) struct RunningProxy {
     child: Child,
     pub(super) address: SocketAddr,
     folder: TempDir,
@@ -34,7 +34,7 @@ pub(super) struct RunningProxy {
 
 impl ProxyKind {
     /// The proxies that this machine tests.
-    pub(super) fn installed() -> Vec<Self> {
+    pub(crate) fn installed() -> Vec<Self> {
         let all = [(Self::Nginx, "nginx"), (Self::Caddy, "caddy"), (Self::HaProxy, "haproxy")];
         let installed = all.into_iter().filter(|(_, program)| !machine::is_left_out(program));
         installed.map(|(kind, _)| kind).collect()
@@ -114,7 +114,7 @@ impl ProxyKind {
 
 impl RunningProxy {
     /// Starts a proxy in front of the service on a free port, and waits until it listens.
-    pub(super) async fn start(service: SocketAddr, kind: ProxyKind) -> Self {
+    pub(crate) async fn start(service: SocketAddr, kind: ProxyKind) -> Self {
         Self::start_changed(service, kind, &[]).await
     }
 
@@ -158,11 +158,11 @@ impl RunningProxy {
     }
 
     /// Kills the proxy and waits until it has exited.
-    pub(super) async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         self.child.kill().await.unwrap();
     }
 
-    pub(super) fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 }

@@ -67,6 +67,7 @@ pub(crate) struct Setup {
     pub(crate) max_streams_per_key: Option<usize>,
     /// Requests per minute; 0 for no limit.
     pub(crate) rate_limit: u32,
+    pub(crate) no_page: bool,
     pub(crate) cors_origins: Vec<&'static str>,
     /// The accepted `Host` headers; `None` accepts all.
     pub(crate) allowed_hosts: Option<Vec<&'static str>>,
@@ -179,6 +180,7 @@ pub(super) fn config(
             max_streams: setup.max_streams.unwrap_or(10_000),
             max_streams_per_key: setup.max_streams_per_key.unwrap_or(200),
             rate_limit: setup.rate_limit,
+            page: !setup.no_page,
             browser_policy: browser_policy::of(setup.needs_keys, &setup.cors_origins, hosts),
         },
         forwarding: setup.forwarding,

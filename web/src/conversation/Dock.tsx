@@ -1,0 +1,92 @@
+/** The state above the input: tasks, waits, messages that are on their way or queued, approvals. */
+
+import { ApprovalList } from "../approvals/ApprovalList";
+import { ClientResults } from "../approvals/ClientResults";
+import { client } from "../service/api";
+import { act } from "../state/access";
+import { forget, outbox, repost } from "../state/outbox";
+import { openId } from "../state/route";
+import { conversation } from "../state/thread";
+import { named, t } from "../text/text";
+import { Sources } from "./Sources";
+import { Content, textOf } from "./UserMessage";
+import { Waiting } from "./Waiting";
+
+export function Dock() {
+  return (
+    <div class="dock">
+      <Sources />
+      <Todos />
+      <ApprovalList />
+      <ClientResults />
+      <Queue />
+      <Outbox />
+      <Waiting />
+    </div>
+  );
+}
+
+function Todos() {
+  const { todos } = conversation.value;
+  if (todos.length === 0) return null;
+  const done = todos.filter(({ status }) => status === "completed").length;
+  return (
+    <details class="todos">
+      <summary>
+        {t("todos", done, todos.length)}
+        <progress max={todos.length} value={done} aria-label={t("todos", done, todos.length)} />
+      </summary>
+      <ul>
+        {todos.map((todo) => (
+          <li key={todo.id} class={todo.status}>
+            <span dir="auto">{todo.content}</span> <span class="note">{named("todo_", todo.status)}</span>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+/** Messages that the service has accepted and that wait for the active run. */
+function Queue() {
+  const { items, queuedRunIds, activeRunId } = conversation.value;
+  const id = openId.value;
+  if (id === undefined || activeRunId === undefined || queuedRunIds.length === 0) return null;
+  return (
+    <section class="queue" aria-label={t("queuedMessages")}>
+      <h2>{t("queuedMessages")}</h2>
+      <ul>
+        {queuedRunIds.map((runId) => {
+          const message = items.find((item) => item.kind === "user" && item.runId === runId);
+          return (
+            <li key={runId}>
+              <span dir="auto">{message?.kind === "user" ? textOf(message.content) : runId}</span>
+              <button type="button" onClick={() => void act(() => client.stop(id, runId))}>{t("removeQueued")}</button>
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}
+
+/** Messages that the service has not accepted yet. */
+function Outbox() {
+  const mine = outbox.value.filter(({ sessionId }) => sessionId === openId.value);
+  return (
+    <>
+      {mine.map(({ id, content, error }) => (
+        <article key={id} class="user outgoing" aria-busy={error === undefined}>
+          <Content content={typeof content === "string" ? [{ type: "text", text: content }] : (content as never)} />
+          {error !== undefined && (
+            <div class="row">
+              <span class="error-text">{t("notSent", error)}</span>
+              <button type="button" onClick={() => void repost(id)}>{t("retry")}</button>
+              <button type="button" onClick={() => forget(id)}>{t("cancel")}</button>
+            </div>
+          )}
+        </article>
+      ))}
+    </>
+  );
+}

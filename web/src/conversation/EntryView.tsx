@@ -1,0 +1,64 @@
+/** One entry of a conversation. */
+
+import type { TextItem } from "@twostep/client";
+import { Markdown } from "../markdown/Markdown";
+import { named, t } from "../text/text";
+import type { Entry } from "./entries";
+import { RetryButton } from "./RetryButton";
+import { ToolCard } from "./ToolCard";
+import { UserMessage } from "./UserMessage";
+
+export function EntryView({ entry }: { entry: Entry }) {
+  switch (entry.kind) {
+    case "user":
+      return <UserMessage item={entry} />;
+    case "text":
+      return <AgentText item={entry} />;
+    case "thinking":
+      return entry.text === "" ? null : <Thinking item={entry} />;
+    case "tool":
+      return <ToolCard tool={entry} />;
+    case "calls":
+      return (
+        <section class="calls" aria-label={t("calls", entry.calls.length)}>
+          <p class="calls-title">{t("calls", entry.calls.length)}</p>
+          {entry.calls.map((tool) => (
+            <ToolCard key={tool.id} tool={tool} />
+          ))}
+        </section>
+      );
+    case "error":
+      return (
+        <div class="failure">
+          <p>
+            <strong>{named("error_", entry.type)}</strong>
+          </p>
+          <p dir="auto">{entry.message}</p>
+          <RetryButton runId={entry.runId} />
+        </div>
+      );
+    default:
+      return null;
+  }
+}
+
+function AgentText({ item }: { item: TextItem }) {
+  return (
+    <article class="agent" aria-label={t("agent")} aria-busy={item.isPreview}>
+      <Markdown text={item.text} isOpen={item.isPreview} />
+      {item.isInterrupted && <p class="note">{t("interrupted")}</p>}
+    </article>
+  );
+}
+
+function Thinking({ item }: { item: TextItem }) {
+  return (
+    <details class="thinking">
+      <summary>
+        {t("thinking")}
+        {item.isPreview && <span class="pulse" aria-hidden="true" />}
+      </summary>
+      <Markdown text={item.text} isOpen={item.isPreview} />
+    </details>
+  );
+}

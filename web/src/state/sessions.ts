@@ -1,0 +1,125 @@
+/** The list of sessions: pages of the newest, a search, and their changes. */
+
+import { batch, effect, signal } from "@preact/signals";
+import { type Session } from "@twostep/client";
+import { client } from "../service/api";
+import { isRefused, keyVersion, report } from "./access";
+
+export const list = signal<Session[]>([]);
+export const search = signal("");
+export const showsArchived = signal(false);
+export const hasMore = signal(false);
+export const isListLoading = signal(true);
+/** False with a token of one session, which may not list sessions. */
+export const mayList = signal(true);
+
+const pageSize = 50;
+/** The service has no stream of the list: the newest page is read again this often, in milliseconds. */
+const interval = 4000;
+let cursor: string | undefined;
+let generation = 0;
+
+function query(after?: string) {
+  const q = search.value.trim();
+  return { limit: pageSize, archived: showsArchived.value ? "true" : "false", ...(q && { q }), after };
+}
+
+/** Reads the first page again and keeps the sessions of later pages. */
+export async function refresh(): Promise<void> {
+  const mine = generation;
+  try {
+    const page = await client.sessions(query());
+    if (mine !== generation) return;
+    const fresh = new Set(page.data.map(({ id }) => id));
+    const oldest = page.data.at(-1)?.created_at ?? "";
+    const isFirst = isListLoading.peek();
+    // A session of this page that is missing now was deleted, archived or renamed out of the search.
+    const later = isFirst ? [] : list.peek().filter((one) => !fresh.has(one.id) && one.created_at < oldest);
+    const known = new Map(list.peek().map((one) => [one.id, one]));
+    const data = page.data.map((one) => {
+      const before = known.get(one.id);
+      return before !== undefined && isSame(before, one) ? before : one;
+    });
+    batch(() => {
+      list.value = page.has_more ? [...data, ...later] : data;
+      if (isFirst || later.length === 0) {
+        cursor = page.next_cursor ?? undefined;
+        hasMore.value = page.has_more;
+      }
+      isListLoading.value = false;
+      mayList.value = true;
+    });
+  } catch (error) {
+    if (mine !== generation) return;
+    if ((error as { status?: number }).status === 403) {
+      mayList.value = false;
+      isListLoading.value = false;
+    } else if ((error as { status?: number }).status === 401) report(error);
+  }
+}
+
+/** Every change of a session has an event or a new time: an unchanged one stays the same object. */
+function isSame(before: Session, now: Session): boolean {
+  return before.last_seq === now.last_seq && before.updated_at === now.updated_at;
+}
+
+let isReading = false;
+
+/** Appends the next page. */
+export async function loadMore(): Promise<void> {
+  if (isReading || !hasMore.value || cursor === undefined) return;
+  isReading = true;
+  const mine = generation;
+  try {
+    const page = await client.sessions(query(cursor));
+    if (mine !== generation) return;
+    const known = new Set(list.value.map(({ id }) => id));
+    batch(() => {
+      list.value = [...list.value, ...page.data.filter(({ id }) => !known.has(id))];
+      cursor = page.next_cursor ?? undefined;
+      hasMore.value = page.has_more && cursor !== undefined;
+    });
+  } catch (error) {
+    report(error);
+  } finally {
+    isReading = false;
+  }
+}
+
+/** Puts a changed session in its place, or a new one first. */
+export function put(session: Session): void {
+  const isListed = list.value.some(({ id }) => id === session.id);
+  if (isListed) list.value = list.value.map((one) => (one.id === session.id ? session : one));
+  else if (session.parent === undefined) list.value = [session, ...list.value];
+}
+
+export function drop(id: string): void {
+  list.value = list.value.filter((one) => one.id !== id);
+}
+
+/** The key of the text for the status of a listed session. */
+export function listedStatus(session: Session): string {
+  const reason = session.stop_reason?.type;
+  if (session.status !== "idle") return session.status;
+  if (reason === "requires_action") return "requires_action";
+  if (reason === undefined) return "idle";
+  if (reason === "cancelled") return "cancelled";
+  return ["retries_exhausted", "budget_exceeded", "refusal"].includes(reason) ? "failed" : "done";
+}
+
+let pause: ReturnType<typeof setTimeout> | undefined;
+
+effect(() => {
+  void [search.value, showsArchived.value, keyVersion.value];
+  generation++;
+  isListLoading.value = true;
+  clearTimeout(pause);
+  pause = setTimeout(() => void refresh(), search.peek() === "" ? 0 : 250);
+});
+
+setInterval(() => {
+  if (!document.hidden && !isRefused.peek() && mayList.peek() && !isListLoading.peek()) void refresh();
+}, interval);
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && mayList.peek()) void refresh();
+});

@@ -1,0 +1,62 @@
+// The page in Chromium. TWOSTEP_TEST_CHROMIUM names the program [default: /usr/bin/chromium].
+
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const executablePath = process.env.TWOSTEP_TEST_CHROMIUM ?? "/usr/bin/chromium";
+// The tests connect to this machine only, and may run as root.
+const args = [
+  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync", "--js-flags=--expose-gc",
+];
+
+/** A browser whose tabs have the key of a service. Every problem that a tab reports is a failure. */
+export class Browser {
+  static async start(service) {
+    const browser = new Browser();
+    browser.service = service;
+    browser.program = await chromium.launch({ executablePath, args });
+    return browser;
+  }
+
+  /** Opens a tab. `path` begins after `/app/`. */
+  async tab(path = "", { key = this.service.key, url = `${this.service.url}/app/`, allows = [], ...options } = {}) {
+    const context = await this.program.newContext({ viewport: { width: 1440, height: 900 }, locale: "en-US", ...options });
+    const tab = await context.newPage();
+    tab.setDefaultTimeout(30_000);
+    tab.problems = [];
+    const origin = new URL(url).origin;
+    tab.on("pageerror", (error) => tab.problems.push(`error: ${error.message}`));
+    tab.on("console", (message) => {
+      const text = message.text();
+      // A refused or lost request is what some tests are about.
+      if (message.type() === "error" && !text.startsWith("Failed to load resource")) tab.problems.push(`console: ${text}`);
+    });
+    tab.on("request", (request) => {
+      const address = request.url();
+      if (!address.startsWith(`${origin}/`) && !address.startsWith("blob:")) tab.problems.push(`request: ${address}`);
+    });
+    if (key !== null) await tab.addInitScript((value) => sessionStorage.setItem("twostep.key", value), key);
+    await tab.goto(url + path);
+    return tab;
+  }
+
+  /** Closes a tab that has reported no problems. */
+  async close(tab) {
+    assert.deepEqual(tab.problems, []);
+    await tab.context().close();
+  }
+
+  stop() {
+    return this.program.close();
+  }
+}
+
+/** The status of the open session, as the header shows it. */
+export const status = (tab, text) => tab.locator(".thread-title .note", { hasText: text });
+
+/** Sends a message with the keyboard. */
+export async function send(tab, text) {
+  await tab.locator("#message").fill(text);
+  await tab.locator("#message").press("Enter");
+}

@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+import { Browser, send, status } from "./browser.mjs";
+import { Service, until } from "./service.mjs";
+
+let service;
+let browser;
+
+before(async () => {
+  service = await Service.start({ prices: { simulator: { input: 3_000_000, output: 15_000_000, cache_write: 3_750_000, cache_read: 300_000 } } });
+  browser = await Browser.start(service);
+});
+after(async () => {
+  await browser?.stop();
+  await service?.stop();
+});
+
+/** Opens a new session with the inspector, and sends a message. */
+async function inspected(text, options = {}) {
+  const { id } = await service.session();
+  const tab = await browser.tab(`?s=${id}`, options);
+  await tab.getByRole("button", { name: "Inspect" }).click();
+  await send(tab, text);
+  await status(tab, "Done").waitFor();
+  const show = (name) => tab.locator(".inspector").getByRole("button", { name, exact: true }).click();
+  return { tab, id, show };
+}
+
+test("the timeline shows the requests to the model and the tools of a run with their times", async () => {
+  const { tab } = await inspected("two at once");
+  const rows = tab.locator(".timeline tbody tr");
+  await until(async () => (await rows.count()) === 4, "two requests and two tools");
+  assert.equal(await rows.filter({ hasText: "Model request: simulator" }).count(), 2);
+  for (const tool of ["list_files", "get_time"]) await rows.filter({ hasText: tool }).getByText(/^\d+ ms$/).first().waitFor();
+  await browser.close(tab);
+});
+
+test("the timeline shows the retries of a request", async () => {
+  const { tab } = await inspected("overloaded");
+  await tab.locator(".span-retry", { hasText: "Retry 1" }).waitFor();
+  await browser.close(tab);
+});
+
+test("the timeline shows for how long a run has waited for a decision", async () => {
+  const { id } = await service.session({ permission_mode: "default" });
+  await service.ask(id, "note it");
+  const tab = await browser.tab(`?s=${id}`);
+  await tab.getByRole("button", { name: "Inspect" }).click();
+  const wait = tab.locator(".span-wait", { hasText: "Wait for a decision" });
+  await wait.locator("td", { hasText: "…" }).waitFor();
+  await tab.getByRole("button", { name: "Approve", exact: true }).click();
+  await wait.locator("td", { hasText: /\d s|\d ms/ }).nth(1).waitFor();
+  await tab.locator(".span-model").nth(1).waitFor();
+  assert.equal(await tab.locator(".span-takeover").count(), 0);
+  await browser.close(tab);
+});
+
+test("the usage shows four kinds of tokens, the share of the cache and the cost", async () => {
+  const { tab, id, show } = await inspected("think");
+  await show("Usage");
+  const table = tab.locator("table.buckets").first();
+  const { usage, cost } = await service.api("GET", `/sessions/${id}`);
+  for (const [name, count] of [
+    ["Input, uncached", usage.input_tokens], ["Written to the cache", usage.cache_creation_input_tokens],
+    ["Read from the cache", usage.cache_read_input_tokens], ["Output", usage.output_tokens],
+  ]) {
+    const row = table.locator("tr", { hasText: name }).first();
+    assert.equal((await row.locator("td").textContent()).replaceAll(",", ""), String(count), name);
+  }
+  const shown = await table.locator("tr", { hasText: "Cost" }).locator("td").textContent();
+  assert.equal(Number(shown.replace("$", "")), cost / 1e6);
+  await tab.getByRole("button", { name: "Check the session" }).click();
+  await tab.getByText("✓ Consistent").waitFor();
+  await browser.close(tab);
+});
+
+test("a request to the model is shown with its hashes and its exact body, and copied as curl", async () => {
+  const { tab, id, show } = await inspected("think", { permissions: ["clipboard-read", "clipboard-write"] });
+  await show("Requests");
+  const request = tab.locator("details.request");
+  await request.locator("summary").click();
+  await request.locator("pre", { hasText: '"role": "user"' }).waitFor();
+  for (const part of ["tools", "system", "messages"]) await request.locator(".hashes", { hasText: part }).waitFor();
+  await request.getByRole("button", { name: "Copy as curl" }).click();
+  await tab.getByRole("status").getByText("Copied").waitFor({ state: "attached" });
+  const copied = await tab.evaluate(() => navigator.clipboard.readText());
+  assert.ok(copied.startsWith(`curl -sN '${service.url}/v1/sessions/${id}/runs/run_`), copied);
+  assert.equal(copied.includes("tsk_"), false, "a copied command contains no key");
+  await browser.close(tab);
+});
+
+test("the raw events are listed, filtered and opened", async () => {
+  const { tab, show } = await inspected("two at once");
+  await show("Events");
+  const events = tab.locator("details.event");
+  await events.first().waitFor();
+  const all = await events.count();
+  await tab.getByLabel("Filter by type or text").fill("agent.tool_result");
+  await until(async () => (await events.count()) === 2, "two results");
+  assert.ok(all > 10);
+  await events.first().locator("summary").click();
+  await events.first().locator("pre", { hasText: '"duration_ms"' }).waitFor();
+  await browser.close(tab);
+});
+
+test("a session is exported as JSON lines and as Markdown", async () => {
+  const { tab, id } = await inspected("think");
+  for (const [name, ending, text] of [["Export: JSON", "jsonl", '"type":"end"'], ["Export: Markdown", "md", "I have thought"]]) {
+    await tab.getByRole("button", { name: "More", exact: true }).click();
+    const [download] = await Promise.all([tab.waitForEvent("download"), tab.getByRole("button", { name }).click()]);
+    assert.equal(download.suggestedFilename(), `${id}.${ending}`);
+    assert.ok((await readFile(await download.path(), "utf8")).includes(text));
+  }
+  await browser.close(tab);
+});
