@@ -40,7 +40,7 @@ export const doors = {
   "ai-sdk": "AI SDK",
   openai: "OpenAI",
   "ag-ui": "AG-UI",
-  anthropic: "Managed Agents",
+  "managed-agents": "Managed Agents",
 };
 
 const page = fileURLToPath(new URL("../../../docs/front-ends.md", import.meta.url));
