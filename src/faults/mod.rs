@@ -32,6 +32,8 @@ pub enum Point {
     InReply,
     /// The reply is complete and not stored
     ReplyRead,
+    /// A reply and the results of its calls are available, and neither is stored
+    RoundReady,
     /// A summary of the history is received and not stored
     Compacting,
     /// A call is recorded as started and has not begun

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use simulator::Script;
 
 /// The kinds from which clients choose at random.
-pub(crate) const KINDS: [&str; 9] =
-    ["say", "look", "write", "effect", "mixed", "rounds", "busy", "input", "tasks"];
+pub(crate) const KINDS: [&str; 10] =
+    ["say", "look", "quick", "write", "effect", "mixed", "rounds", "busy", "input", "tasks"];
 
 /// The kinds of which most take 12 seconds.
 pub(crate) const LONG_KINDS: &[&str] = &["patient", "patient", "patient", "patient", "mixed"];
@@ -38,6 +38,10 @@ fn look() -> Vec<Value> {
         call("list_files", &json!({})),
         call("dawdle", &json!({ "ms": 300 })),
     ]
+}
+
+fn quick() -> Vec<Value> {
+    vec![call("get_time", &json!({})), call("list_files", &json!({}))]
 }
 
 fn write(suffix: &str) -> Value {
@@ -83,6 +87,7 @@ pub(crate) fn script() -> anyhow::Result<Script> {
         conversation("slow", &[slow]),
         conversation("patient", &[reply(&[effect(20, 20)]), patient]),
         conversation("look", &[reply(&look()), says("Looked.")]),
+        conversation("quick", &[reply(&quick()), says("Quick.")]),
         conversation("write", &[reply(&[write("")]), says("Written.")]),
         conversation("effect", &[reply(&[effect(60, 60)]), says("Done.")]),
         conversation("mixed", &[reply(&mixed), says("All of it.")]),

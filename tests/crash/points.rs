@@ -88,7 +88,7 @@ pub(crate) const TAKEOVER: Commit = Commit {
 };
 
 /// All points that can be reached.
-pub(crate) const CASES: [Case; 40] = [
+pub(crate) const CASES: [Case; 42] = [
     code("K01", "post-read", 1, "effect"),
     commit("K02", "runs", "INSERT", "true", "effect"),
     important("K03", "before-reply", 1, "effect"),
@@ -141,6 +141,8 @@ pub(crate) const CASES: [Case; 40] = [
     special("K29", Location::Migration, "effect"),
     code("K30", "step-stored", 3, "rounds"),
     commit("K30", "events", "INSERT", "NEW.type = 'agent.tool_result'", "effect"),
+    important("K31", "round-ready", 1, "quick"),
+    commit("K31", "tool_calls", "INSERT", "NEW.state = 'done'", "quick"),
 ];
 
 /// Points that are not implemented yet.

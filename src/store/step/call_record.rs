@@ -20,6 +20,8 @@ pub struct CallRecord {
     pub result: Option<String>,
     /// True if the change begins an execution of the tool, or records one.
     pub is_execution: bool,
+    /// The duration of a recorded execution in milliseconds; 0 if the execution begins.
+    pub duration_ms: i64,
     /// The file change that begins.
     pub change: Option<ChangeRecord>,
     /// The type of the failure.
@@ -72,6 +74,7 @@ impl CallRecord {
             state,
             result: None,
             is_execution: false,
+            duration_ms: 0,
             change: None,
             error_type: None,
             end_reason: None,

@@ -3,8 +3,9 @@
 
 use uuid::Uuid;
 
-use super::encoded::{EncodedCall, EncodedMessage, EncodedStep};
+use super::encoded::{EncodedCall, EncodedMessage, EncodedPlan, EncodedStep};
 use crate::domain::ids::RunId;
+use crate::domain::tool::CallState;
 
 /// All columns of steps.
 pub(super) struct Columns<'a> {
@@ -120,6 +121,7 @@ pub(super) struct MessageColumns<'a> {
     pub(super) stop_reasons: Vec<Option<&'a str>>,
     pub(super) usages: Vec<Option<&'a str>>,
     pub(super) stop_sequences: Vec<Option<&'a str>>,
+    pub(super) event_counts: Vec<i32>,
 }
 
 impl<'a> MessageColumns<'a> {
@@ -141,6 +143,7 @@ impl<'a> MessageColumns<'a> {
         self.stop_reasons.push(message.stop_reason.as_deref());
         self.usages.push(message.usage.as_deref());
         self.stop_sequences.push(message.stop_sequence.as_deref());
+        self.event_counts.push(count(message.event_count));
     }
 }
 
@@ -151,18 +154,37 @@ pub(super) struct PlannedColumns<'a> {
     pub(super) positions: Vec<i32>,
     pub(super) ids: Vec<&'a str>,
     pub(super) names: Vec<&'a str>,
+    pub(super) states: Vec<&'static str>,
+    pub(super) results: Vec<Option<&'a str>>,
+    pub(super) executions: Vec<i32>,
+    pub(super) durations: Vec<i64>,
+    pub(super) error_types: Vec<Option<&'static str>>,
+    pub(super) sandboxes: Vec<Option<&'static str>>,
+    pub(super) sources: Vec<Option<&'a str>>,
 }
 
 impl<'a> PlannedColumns<'a> {
     fn of(steps: &[&'a EncodedStep]) -> Self {
         let mut columns = Self::default();
-        for (n, position, (id, name)) in rows(steps, |step| &step.planned) {
-            columns.steps.push(n);
-            columns.positions.push(position);
-            columns.ids.push(id);
-            columns.names.push(name);
+        for (n, position, planned) in rows(steps, |step| &step.planned) {
+            columns.push(n, position, planned);
         }
         columns
+    }
+
+    fn push(&mut self, n: i64, position: i32, planned: &'a EncodedPlan) {
+        self.steps.push(n);
+        self.positions.push(position);
+        self.ids.push(&planned.id);
+        self.names.push(&planned.name);
+        let end = planned.end.as_ref();
+        self.states.push(end.map_or(CallState::Planned.as_str(), |end| end.state));
+        self.results.push(end.and_then(|end| end.result.as_deref()));
+        self.executions.push(end.map_or(0, |end| i32::from(end.is_execution)));
+        self.durations.push(end.map_or(0, |end| end.duration_ms));
+        self.error_types.push(end.and_then(|end| end.error_type));
+        self.sandboxes.push(end.and_then(|end| end.sandbox));
+        self.sources.push(end.and_then(|end| end.sources.as_deref()));
     }
 }
 
@@ -187,6 +209,7 @@ pub(super) struct CallColumns<'a> {
     pub(super) diffs: Vec<Option<&'a str>>,
     pub(super) sources: Vec<Option<&'a str>>,
     pub(super) sub_agent_runs: Vec<Option<Uuid>>,
+    pub(super) durations: Vec<i64>,
 }
 
 impl<'a> CallColumns<'a> {
@@ -217,6 +240,7 @@ impl<'a> CallColumns<'a> {
         self.diffs.push(call.diff.as_deref());
         self.sources.push(call.sources.as_deref());
         self.sub_agent_runs.push(call.sub_agent_run.map(RunId::as_uuid));
+        self.durations.push(call.duration_ms);
     }
 }
 

@@ -13,6 +13,7 @@ use crate::domain::run_status::RunStatus;
 use crate::domain::state_change::StateChange;
 use crate::domain::stop_reason::ModelStop;
 use crate::domain::storable::{storable_json_of, storable_text};
+use crate::domain::tool::ToolCall;
 use crate::domain::tool_error::ToolErrorType;
 use crate::domain::usage::Usage;
 use crate::store::{StoreError, unreadable};
@@ -33,8 +34,7 @@ pub struct EncodedStep {
     pub(super) settlement: Settlement,
     pub(super) request: Option<String>,
     pub(super) messages: Vec<EncodedMessage>,
-    /// Ids and names of the planned calls.
-    pub(super) planned: Vec<(String, String)>,
+    pub(super) planned: Vec<EncodedPlan>,
     pub(super) recorded_message_seq: i32,
     pub(super) calls: Vec<EncodedCall>,
     pub(super) events: Vec<NewEvent>,
@@ -59,6 +59,17 @@ pub(super) struct EncodedMessage {
     pub(super) stop_reason: Option<String>,
     pub(super) usage: Option<String>,
     pub(super) stop_sequence: Option<String>,
+    /// The number of events of the step up to the last one that reports the message.
+    pub(super) event_count: usize,
+}
+
+/// A planned call.
+#[derive(Debug)]
+pub(super) struct EncodedPlan {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// The end of the call, if its result comes with its message.
+    pub(super) end: Option<EncodedCall>,
 }
 
 /// A change of a row of the ledger.
@@ -68,6 +79,7 @@ pub(super) struct EncodedCall {
     pub(super) state: &'static str,
     pub(super) result: Option<String>,
     pub(super) is_execution: bool,
+    pub(super) duration_ms: i64,
     pub(super) hash_before: Option<Vec<u8>>,
     pub(super) hash_after: Option<Vec<u8>>,
     pub(super) change_path: Option<String>,
@@ -92,8 +104,8 @@ impl EncodedStep {
         step: &StepCommit<'_>,
     ) -> Result<Self, StoreError> {
         let request = step.request.map(storable_json_of).transpose();
-        let planned =
-            step.planned.iter().map(|call| (storable(&call.tool_use_id), storable(&call.name)));
+        // Calls that are planned and recorded in one step have no row yet.
+        let changed = if step.planned.is_empty() { step.recorded } else { &[] };
         Ok(Self {
             session_id,
             fence,
@@ -106,10 +118,14 @@ impl EncodedStep {
             is_budgeted: step.is_budgeted,
             settlement: Settlement::of(step)?,
             request: request.map_err(unreadable("requests", "form"))?,
-            messages: step.messages.iter().map(EncodedMessage::of).collect::<Result<_, _>>()?,
-            planned: planned.collect(),
+            messages: messages(step)?,
+            planned: step
+                .planned
+                .iter()
+                .map(|call| EncodedPlan::of(call, step))
+                .collect::<Result<_, _>>()?,
             recorded_message_seq: step.recorded_message_seq,
-            calls: step.recorded.iter().map(EncodedCall::of).collect::<Result<_, _>>()?,
+            calls: changed.iter().map(EncodedCall::of).collect::<Result<_, _>>()?,
             events: step.events.to_vec(),
             reads: reads(step.state_changes),
         })
@@ -124,7 +140,12 @@ impl EncodedStep {
     pub fn size(&self) -> usize {
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let messages = self.messages.iter().map(|message| message.content.len());
-        let calls = self.calls.iter().map(|call| optional(&call.result) + optional(&call.diff));
+        let ended = self.planned.iter().filter_map(|planned| planned.end.as_ref());
+        let calls = self
+            .calls
+            .iter()
+            .chain(ended)
+            .map(|call| optional(&call.result) + optional(&call.diff));
         let events = self.events.iter().map(|event| event.body.len());
         optional(&self.request) + messages.chain(calls).chain(events).sum::<usize>()
     }
@@ -148,7 +169,7 @@ impl Settlement {
 }
 
 impl EncodedMessage {
-    fn of(new: &NewMessage) -> Result<Self, StoreError> {
+    fn of(new: &NewMessage, event_count: usize) -> Result<Self, StoreError> {
         let NewMessage { message_id, model, message } = new;
         let usage = match message.role {
             Role::User => None,
@@ -166,6 +187,19 @@ impl EncodedMessage {
             stop_reason: stop_reason.map(|reason| storable(reason.as_str())),
             usage,
             stop_sequence: stop_reason.and_then(ModelStop::sequence).map(str::to_owned),
+            event_count,
+        })
+    }
+}
+
+impl EncodedPlan {
+    fn of(call: &ToolCall, step: &StepCommit<'_>) -> Result<Self, StoreError> {
+        let mut records = step.recorded.iter();
+        let end = records.find(|record| record.tool_use_id == call.tool_use_id);
+        Ok(Self {
+            id: storable(&call.tool_use_id),
+            name: storable(&call.name),
+            end: end.map(EncodedCall::of).transpose()?,
         })
     }
 }
@@ -181,6 +215,7 @@ impl EncodedCall {
             state: record.state.as_str(),
             result: record.result.as_deref().map(storable),
             is_execution: record.is_execution,
+            duration_ms: record.duration_ms,
             hash_before: change.and_then(|change| change.before.clone()),
             hash_after: change.map(|change| change.after.clone()),
             change_path: change.map(|change| storable(&change.path)),
@@ -196,6 +231,14 @@ impl EncodedCall {
             sub_agent_run: record.sub_agent_run,
         })
     }
+}
+
+fn messages(step: &StepCommit<'_>) -> Result<Vec<EncodedMessage>, StoreError> {
+    let encode = |(index, message)| {
+        let of_reply = step.reply_events.filter(|_| index == 0);
+        EncodedMessage::of(message, of_reply.unwrap_or(step.events.len()))
+    };
+    step.messages.iter().enumerate().map(encode).collect()
 }
 
 /// The last read of each file.

@@ -4,9 +4,8 @@
 //! unique key holds the lock on its session. A session that another transaction has locked is left
 //! out, so that the other steps do not wait for it.
 //!
-//! Starting and ending the parts of a statement costs more than the rows of most steps. So there are
-//! two variants: `plain` without the parts that few steps need, and `full`. Both are composed here
-//! from the same texts, and the build checks both against the database.
+//! Starting and ending the parts of a statement costs more than the rows of most steps, so there are
+//! two variants: `plain` without the parts that few steps need, and `full`.
 
 /// [`sqlx::query_as!`] with the text of a variant, and the values of the columns `$of`.
 ///
@@ -30,15 +29,15 @@ macro_rules! step_query {
     (full $row:ident, $of:expr) => {
         step_query!(
             @compose $row, $of,
-            parameters [r#", $46::bigint[] AS call_steps, $47::text[] AS call_ids, $48::text[] AS call_states,
-           $49::text[] AS call_results, $50::integer[] AS call_executions,
-           $51::bytea[] AS call_hashes_before, $52::bytea[] AS call_hashes_after,
-           $53::text[] AS call_change_paths, $54::text[] AS call_change_results,
-           $55::text[] AS call_error_types, $56::text[] AS call_awaits,
-           $57::float8[] AS call_answer_ins, $58::bytea[] AS call_input_hashes,
-           $59::text[] AS call_sandboxes, $60::text[] AS call_wait_reasons,
-           $61::text[] AS call_diffs, $62::text[] AS call_sources,
-           $63::uuid[] AS call_sub_agent_runs"#],
+            parameters [r#", $54::bigint[] AS call_steps, $55::text[] AS call_ids, $56::text[] AS call_states,
+           $57::text[] AS call_results, $58::integer[] AS call_executions,
+           $59::bytea[] AS call_hashes_before, $60::bytea[] AS call_hashes_after,
+           $61::text[] AS call_change_paths, $62::text[] AS call_change_results,
+           $63::text[] AS call_error_types, $64::text[] AS call_awaits,
+           $65::float8[] AS call_answer_ins, $66::bytea[] AS call_input_hashes,
+           $67::text[] AS call_sandboxes, $68::text[] AS call_wait_reasons,
+           $69::text[] AS call_diffs, $70::text[] AS call_sources,
+           $71::uuid[] AS call_sub_agent_runs, $72::bigint[] AS call_durations"#],
             locked [],
             parts [r#"
 ), recorded AS (
@@ -46,7 +45,9 @@ macro_rules! step_query {
         state = r.state,
         result = r.result,
         executions = c.executions + r.executions,
-        started_at = CASE WHEN r.executions > 0 THEN now() ELSE c.started_at END,
+        started_at = CASE WHEN r.executions > 0
+                          THEN now() - r.duration_ms * interval '1 millisecond'
+                          ELSE c.started_at END,
         hash_before = coalesce(r.hash_before, c.hash_before),
         hash_after = coalesce(r.hash_after, c.hash_after),
         change_path = coalesce(r.change_path, c.change_path),
@@ -66,12 +67,12 @@ macro_rules! step_query {
                 p.call_hashes_before, p.call_hashes_after, p.call_change_paths,
                 p.call_change_results, p.call_error_types, p.call_awaits, p.call_answer_ins,
                 p.call_input_hashes, p.call_sandboxes, p.call_wait_reasons, p.call_diffs,
-                p.call_sources, p.call_sub_agent_runs)
+                p.call_sources, p.call_sub_agent_runs, p.call_durations)
              AS r (n, tool_use_id, state, result, executions, hash_before,
                    hash_after, change_path, change_result,
                    error_type, awaits, answer_in, input_hash,
                    sandbox, wait_reason, diff, sources,
-                   sub_agent_run)
+                   sub_agent_run, duration_ms)
     WHERE r.n = f.n AND c.session_id = f.session_id AND c.message_seq = f.recorded_message_seq
       AND c.tool_use_id = r.tool_use_id
 ), spent AS (
@@ -111,7 +112,8 @@ macro_rules! step_query {
                 call_sandboxes: &$of.calls.sandboxes as _,
                 call_wait_reasons: &$of.calls.wait_reasons as _,
                 call_diffs: &$of.calls.diffs as _, call_sources: &$of.calls.sources as _,
-                call_sub_agent_runs: &$of.calls.sub_agent_runs as _
+                call_sub_agent_runs: &$of.calls.sub_agent_runs as _,
+                call_durations: &$of.calls.durations
             }
         )
     };
@@ -140,11 +142,15 @@ macro_rules! step_query {
            $28::text[] AS message_ids, $29::text[] AS message_contents,
            $30::text[] AS message_models, $31::text[] AS message_stop_reasons,
            $32::text[] AS message_usages, $33::text[] AS message_stop_sequences,
-           $34::bigint[] AS planned_steps, $35::integer[] AS planned_positions,
-           $36::text[] AS planned_ids, $37::text[] AS planned_names,
-           $38::bigint[] AS event_steps, $39::integer[] AS event_positions,
-           $40::text[] AS event_ids, $41::text[] AS event_types, $42::text[] AS event_bodies,
-           $43::bigint[] AS read_steps, $44::text[] AS read_paths, $45::bytea[] AS read_hashes"#,
+           $34::integer[] AS message_event_counts, $35::bigint[] AS planned_steps,
+           $36::integer[] AS planned_positions, $37::text[] AS planned_ids,
+           $38::text[] AS planned_names, $39::text[] AS planned_states,
+           $40::text[] AS planned_results, $41::integer[] AS planned_executions,
+           $42::bigint[] AS planned_durations, $43::text[] AS planned_error_types,
+           $44::text[] AS planned_sandboxes, $45::text[] AS planned_sources,
+           $46::bigint[] AS event_steps, $47::integer[] AS event_positions,
+           $48::text[] AS event_ids, $49::text[] AS event_types, $50::text[] AS event_bodies,
+           $51::bigint[] AS read_steps, $52::text[] AS read_paths, $53::bytea[] AS read_hashes"#,
             $($parameters,)?
             r#"
 ), step AS (
@@ -157,8 +163,7 @@ macro_rules! step_query {
                 p.message_counts)
              WITH ORDINALITY AS t (session_id, run_id, attempt, worker, steps, is_progress,
                                   dequeued, status, outcome, stop_reason, model_requests,
-                                  input_tokens,
-                                  cache_creation_input_tokens, cache_read_input_tokens,
+                                  input_tokens, cache_creation_input_tokens, cache_read_input_tokens,
                                   output_tokens, cache_creation_1h_input_tokens, thinking_tokens,
                                   web_search_requests, web_fetch_requests, cost, request,
                                   recorded_message_seq, event_counts, message_counts, n)
@@ -231,7 +236,7 @@ macro_rules! step_query {
         updated_at = CASE WHEN p.event_counts > 0 THEN now() ELSE s.updated_at END
     FROM fence p
     WHERE s.id = p.session_id
-    RETURNING p.n, p.session_id, p.run_id, p.tenant_id, p.attempt, p.event_counts,
+    RETURNING p.n, p.session_id, p.run_id, p.tenant_id, p.attempt,
               s.last_seq - p.event_counts AS last_seq,
               s.last_message_seq - p.message_counts AS last_message_seq, s.queued,
               s.permission_mode
@@ -240,20 +245,29 @@ macro_rules! step_query {
                           model, stop_reason, usage, stop_sequence, last_event)
     SELECT s.session_id, s.last_message_seq + m.position, s.tenant_id, s.run_id, s.attempt, m.role,
            m.message_id, m.content::json, m.model, m.stop_reason, m.usage::json, m.stop_sequence,
-           s.last_seq + s.event_counts
+           s.last_seq + m.event_count
     FROM session s, p,
          unnest(p.message_steps, p.message_positions, p.message_roles, p.message_ids,
                 p.message_contents, p.message_models, p.message_stop_reasons, p.message_usages,
-                p.message_stop_sequences)
-             AS m (n, position, role, message_id, content, model, stop_reason, usage, stop_sequence)
+                p.message_stop_sequences, p.message_event_counts)
+             AS m (n, position, role, message_id, content, model, stop_reason, usage, stop_sequence,
+                   event_count)
     WHERE m.n = s.n
 ), planned AS (
-    INSERT INTO tool_calls (session_id, message_seq, tool_use_id, tenant_id, run_id, position, name)
+    -- A call whose result comes with its message has already ended.
+    INSERT INTO tool_calls (session_id, message_seq, tool_use_id, tenant_id, run_id, position, name,
+                            state, result, executions, started_at, finished_at, error_type, sandbox,
+                            sources)
     SELECT s.session_id, s.last_message_seq + 1, c.tool_use_id, s.tenant_id, s.run_id,
-           c.position, c.name
+           c.position, c.name, c.state, c.result, c.executions,
+           CASE WHEN c.executions > 0 THEN now() - c.duration_ms * interval '1 millisecond' END,
+           CASE WHEN c.result IS NOT NULL THEN now() END, c.error_type, c.sandbox, c.sources::json
     FROM session s, p,
-         unnest(p.planned_steps, p.planned_positions, p.planned_ids, p.planned_names)
-             AS c (n, position, tool_use_id, name)
+         unnest(p.planned_steps, p.planned_positions, p.planned_ids, p.planned_names,
+                p.planned_states, p.planned_results, p.planned_executions, p.planned_durations,
+                p.planned_error_types, p.planned_sandboxes, p.planned_sources)
+             AS c (n, position, tool_use_id, name, state, result, executions, duration_ms,
+                   error_type, sandbox, sources)
     WHERE c.n = s.n
 ), event AS (
     INSERT INTO events (session_id, seq, tenant_id, run_id, event_id, type, body)
@@ -317,8 +331,15 @@ FROM locked LEFT JOIN session s ON s.n = locked.n"#
             message_stop_reasons: &$of.messages.stop_reasons as _,
             message_usages: &$of.messages.usages as _,
             message_stop_sequences: &$of.messages.stop_sequences as _,
+            message_event_counts: &$of.messages.event_counts,
             planned_steps: &$of.planned.steps, planned_positions: &$of.planned.positions,
             planned_ids: &$of.planned.ids as _, planned_names: &$of.planned.names as _,
+            planned_states: &$of.planned.states as _, planned_results: &$of.planned.results as _,
+            planned_executions: &$of.planned.executions,
+            planned_durations: &$of.planned.durations,
+            planned_error_types: &$of.planned.error_types as _,
+            planned_sandboxes: &$of.planned.sandboxes as _,
+            planned_sources: &$of.planned.sources as _,
             event_steps: &$of.events.steps, event_positions: &$of.events.positions,
             event_ids: &$of.events.ids as _, event_types: &$of.events.kinds as _,
             event_bodies: &$of.events.bodies as _, read_steps: &$of.reads.steps,

@@ -31,12 +31,14 @@ pub struct StepCommit<'a> {
     pub messages: &'a [NewMessage],
     /// The calls of the appended assistant message.
     pub planned: &'a [ToolCall],
-    /// The message whose calls are recorded.
+    /// The message whose calls are recorded, if it is not one of this step.
     pub recorded_message_seq: i32,
-    /// Changes of its calls.
+    /// Changes of its calls. If calls are planned, the ends of these calls.
     pub recorded: &'a [CallRecord],
     /// Events to append.
     pub events: &'a [NewEvent],
+    /// The number of those that belong to the first message, if a second one follows with its results.
+    pub reply_events: Option<usize>,
     /// The usage of an answered request. A request without a reply has its usage in `request`.
     pub usage: Option<Usage>,
     /// The request that ended, with or without a reply.
@@ -66,6 +68,7 @@ impl Default for StepCommit<'_> {
             recorded_message_seq: 0,
             recorded: &[],
             events: &[],
+            reply_events: None,
             usage: None,
             request: None,
             is_budgeted: true,

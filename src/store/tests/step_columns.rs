@@ -156,6 +156,7 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
         state: CallState::Failed,
         result: Some("the \"result\"\n".into()),
         is_execution: true,
+        duration_ms: 1500,
         change: Some(ChangeRecord {
             path: "a/path".into(),
             before: Some(b"before".to_vec()),
@@ -179,7 +180,7 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
     assert!(bed.commit(&run, &step).await);
     let stored = "SELECT state, result, executions, convert_from(hash_before, 'UTF8') AS before,
                 convert_from(hash_after, 'UTF8') AS after, change_path, change_result, error_type,
-                awaits, answer_by - started_at AS time_limit, wait_reason, diff,
+                awaits, answer_by - finished_at AS time_limit, finished_at - started_at AS duration, wait_reason, diff,
                 convert_from(input_hash, 'UTF8') AS input, sandbox, sources::text AS sources,
                 child_run_id, end_reason, finished_at IS NOT NULL AS has_finished
          FROM tool_calls";
@@ -187,12 +188,79 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
         "before": "before", "after": "after", "change_path": "a/path",
         "change_result": "the change's result",
         "error_type": ToolErrorType::ReadRequired.as_str(), "awaits": Awaits::Approval.as_str(),
-        "time_limit": "00:01:30", "wait_reason": "the reason", "diff": "the diff",
+        "time_limit": "00:01:30", "duration": "00:00:01.5", "wait_reason": "the reason", "diff": "the diff",
         "input": "input", "sandbox": "bubblewrap",
         "sources": r#"[{"title":"no nul","url":"https://a"}]"#,
         "child_run_id": sub_agent_run.as_uuid(), "end_reason": EndReason::ResultExpired.as_str(),
         "has_finished": true });
     assert_eq!(bed.row(stored).await, expected);
+}
+
+#[tokio::test]
+async fn a_call_whose_result_comes_with_its_message_is_stored_in_its_columns() {
+    let bed = bed().await;
+    let run = bed.started().await;
+    let messages =
+        [message(Role::Assistant, r#"[{"type":"x"}]"#), message(Role::User, r#"[{"type":"y"}]"#)];
+    let recorded = [CallRecord {
+        result: Some("the \"result\"\n".into()),
+        is_execution: true,
+        duration_ms: 1500,
+        error_type: Some(ToolErrorType::ReadRequired),
+        sandbox: Some("bubblewrap"),
+        sources: vec![Source { title: "no nul".into(), url: Some("https://a".into()) }],
+        ..CallRecord::new("a", CallState::Failed)
+    }];
+    let planned = [call("a"), call("b")];
+    let step = StepCommit {
+        messages: &messages,
+        planned: &planned,
+        recorded: &recorded,
+        ..StepCommit::default()
+    };
+    assert!(bed.commit(&run, &step).await);
+    let stored =
+        "SELECT message_seq, position, name, state, result, executions, error_type, sandbox,
+                sources::text AS sources, finished_at - started_at AS duration
+         FROM tool_calls WHERE tool_use_id = 'a'";
+    let expected = json!({ "message_seq": 2, "position": 1, "name": planned[0].name,
+        "state": "failed", "result": "the \"result\"\n", "executions": 1,
+        "error_type": ToolErrorType::ReadRequired.as_str(), "sandbox": "bubblewrap",
+        "sources": r#"[{"title":"no nul","url":"https://a"}]"#, "duration": "00:00:01.5" });
+    assert_eq!(bed.row(stored).await, expected);
+    let open = "SELECT state, result, executions, started_at, finished_at
+         FROM tool_calls WHERE tool_use_id = 'b'";
+    let expected = json!({ "state": "planned", "result": null, "executions": 0,
+        "started_at": null, "finished_at": null });
+    assert_eq!(bed.row(open).await, expected);
+    let session = "SELECT last_message_seq FROM sessions";
+    assert_eq!(bed.row(session).await, json!({ "last_message_seq": 3 }));
+}
+
+#[tokio::test]
+async fn a_reply_ends_with_its_own_events_and_its_results_with_the_last_event_of_the_step() {
+    let bed = bed().await;
+    let run = bed.started().await;
+    let before: i64 =
+        sqlx::query_scalar("SELECT last_seq FROM sessions").fetch_one(&bed.pool).await.unwrap();
+    let messages =
+        [message(Role::Assistant, r#"[{"type":"x"}]"#), message(Role::User, r#"[{"type":"y"}]"#)];
+    let event = || NewEvent::new(&EventBody::UserInterrupt {});
+    let events = [event(), event(), event(), event(), event()];
+    let planned = [call("a")];
+    let result = Some("noon".into());
+    let recorded = [CallRecord { result, ..CallRecord::new("a", CallState::Done) }];
+    let step = StepCommit {
+        messages: &messages,
+        planned: &planned,
+        recorded: &recorded,
+        events: &events,
+        reply_events: Some(2),
+        ..StepCommit::default()
+    };
+    assert!(bed.commit(&run, &step).await);
+    let stored = "SELECT array_agg(last_event ORDER BY seq) AS last FROM messages WHERE seq > 1";
+    assert_eq!(bed.row(stored).await, json!({ "last": [before + 2, before + 5] }));
 }
 
 #[tokio::test]

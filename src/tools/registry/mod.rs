@@ -103,6 +103,15 @@ impl Registry {
             && self.entry(name).is_none_or(|entry| entry.tool.runs_in_parallel())
     }
 
+    /// Returns `true` if calls of a tool have no effects, use nothing but this machine and the
+    /// database, and usually take milliseconds.
+    pub fn is_quick(&self, name: &str) -> bool {
+        let Some(tool) = self.own.entry(name).map(|entry| &entry.tool) else { return false };
+        tool.class() == ToolClass::Pure
+            && tool.runs_in_parallel()
+            && matches!(tool.timing(), ToolTiming::Immediate | ToolTiming::Fast)
+    }
+
     /// Returns `true` if a tool runs commands, which can write any file of the workspace.
     pub fn runs_commands(&self, name: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.tool.sandbox().is_some())

@@ -229,3 +229,14 @@ fn hidden_text_in_a_definition_is_shown_to_the_model() {
     let definitions = registry.definitions(None).unwrap().get().to_owned();
     assert!(definitions.contains("Adds<U+E0041> numbers."), "{definitions}");
 }
+
+#[test]
+fn only_local_tools_without_effects_are_quick() {
+    let registry = registry();
+    for name in ["get_time", "read_file", "list_files", "Read", "Grep", "Glob"] {
+        assert!(registry.is_quick(name), "{name}");
+    }
+    for name in ["write_file", "Edit", "TodoWrite", "ExitPlanMode", "Task", "get_weather", "none"] {
+        assert!(!registry.is_quick(name), "{name}");
+    }
+}

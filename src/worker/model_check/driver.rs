@@ -14,6 +14,9 @@ use crate::domain::tool::CallState;
 use crate::worker::tool_round::ledger::{AfterCrash, after_crash};
 use crate::worker::tool_round::plan::{Closing, ToolRound};
 
+/// The end of a call without a result when its run ends.
+const INTERRUPTED: CallState = CallState::Interrupted;
+
 /// A driver, and the state that it changes.
 pub(super) struct Work<'a> {
     pub(super) rules: &'a Rules,
@@ -30,6 +33,7 @@ impl Work<'_> {
             Next::Announce => self.announce(),
             Next::Decide => self.decide(),
             Next::Wait => self.end_request(),
+            Next::Round => self.store_round(),
             Next::Plan => self.plan(),
             Next::Run(WRITE) => self.check_lease(),
             Next::Run(_) => self.begin_effect(),
@@ -90,8 +94,56 @@ impl Work<'_> {
         self.driver.pending.take().is_none_or(|step| self.commit(step))
     }
 
+    /// Runs the calls of a reply that is not stored yet, if the model can reply with such calls.
+    pub(super) fn run_early(&mut self) -> bool {
+        let is_waiting = self.driver.next == Next::Wait && self.driver.pending.is_none();
+        if !is_waiting || self.has_called() {
+            return false;
+        }
+        if !self.rules.early_calls_are_pure {
+            self.state.ghost.is_written = true;
+            self.state.ghost.effects += 1;
+        }
+        self.next(Next::Round)
+    }
+
+    /// Begins to store a reply whose calls have ended, with their results.
+    fn store_round(&mut self) -> bool {
+        let done = CallState::Done;
+        let step = if self.rules.early_calls_are_pure {
+            let (reply, results) = (HistoryEntry::Look, HistoryEntry::LookResult(done));
+            let look = Some(done);
+            Step { message: Some(reply), results: Some(results), look, ..Step::default() }
+        } else {
+            let (reply, results) = (HistoryEntry::Calls, HistoryEntry::Results([done; CALLS]));
+            let records = [Some(done); CALLS];
+            Step { message: Some(reply), results: Some(results), records, ..Step::default() }
+        };
+        for message in step.message.into_iter().chain(step.results) {
+            self.driver.history.push(message);
+        }
+        self.driver.pending = Some(Step { is_progress: true, ..step });
+        self.next(Next::Decide)
+    }
+
+    /// Stores the reply with one quick call, which has not ended in time.
+    pub(super) fn store_look(&mut self) -> bool {
+        if self.driver.next != Next::Round || !self.rules.early_calls_are_pure {
+            return false;
+        }
+        let (message, look) = (Some(HistoryEntry::Look), Some(CallState::Planned));
+        self.driver.history.push(HistoryEntry::Look);
+        self.commit(Step { message, look, is_progress: true, ..Step::default() })
+            && self.next(Next::Decide)
+    }
+
+    fn has_called(&self) -> bool {
+        let history = &self.driver.history;
+        history.contains(HistoryEntry::Calls) || history.contains(HistoryEntry::Look)
+    }
+
     fn store_reply(&mut self) -> bool {
-        let has_called = self.driver.history.contains(HistoryEntry::Calls);
+        let has_called = self.has_called();
         let reply = if has_called { HistoryEntry::Answer } else { HistoryEntry::Calls };
         let is_planned = !has_called && self.rules.plans_come_with_the_reply;
         let step = Step {
@@ -99,6 +151,7 @@ impl Work<'_> {
             records: if is_planned { [Some(CallState::Planned); CALLS] } else { [None; CALLS] },
             is_progress: true,
             settles: has_called.then_some(RunStatus::Completed),
+            ..Step::default()
         };
         self.driver.history.push(reply);
         let is_stored = self.commit(step);
@@ -114,6 +167,9 @@ impl Work<'_> {
 
     /// The next of the calls, or their results if all have ended.
     fn call_tools(&mut self) -> bool {
+        if self.driver.history.last() == Some(HistoryEntry::Look) {
+            return self.answer_look();
+        }
         if self.driver.is_resumed && self.driver.ledger.is_none() {
             self.read_ledger();
         }
@@ -202,10 +258,19 @@ impl Work<'_> {
             message: Some(results),
             records: self.unrecorded(),
             is_progress: true,
-            settles: None,
+            ..Step::default()
         };
         self.driver.pending = Some(step);
         self.driver.history.push(results);
+        self.driver.forget_calls();
+        self.next(Next::Decide)
+    }
+
+    fn answer_look(&mut self) -> bool {
+        let result = HistoryEntry::LookResult(CallState::Done);
+        let (message, look) = (Some(result), Some(CallState::Done));
+        self.driver.pending = Some(Step { message, look, is_progress: true, ..Step::default() });
+        self.driver.history.push(result);
         self.driver.forget_calls();
         self.next(Next::Decide)
     }
@@ -216,7 +281,11 @@ impl Work<'_> {
         self.driver.history = self.state.tables.history;
         let is_begun = self.driver.history.contains(HistoryEntry::User);
         let closes = is_begun && self.rules.open_calls_are_closed;
-        if closes && matches!(next_step(&self.driver.history), agent::Step::CallTools(_)) {
+        let is_looking = self.driver.history.last() == Some(HistoryEntry::Look);
+        if closes
+            && !is_looking
+            && matches!(next_step(&self.driver.history), agent::Step::CallTools(_))
+        {
             let ledger = self.state.tables.ledger;
             let calls = calls();
             let mut round = ToolRound::new(&calls, rows(Some(ledger)));
@@ -236,7 +305,16 @@ impl Work<'_> {
                 results.map(|result| result.expect("all calls are closed together")),
             )
         });
-        let step = Step { message, records: results, is_progress: true, settles: Some(status) };
+        let is_looking = self.driver.history.last() == Some(HistoryEntry::Look);
+        let look = (is_looking && self.rules.open_calls_are_closed).then_some(INTERRUPTED);
+        let step = Step {
+            message: message.or(look.map(HistoryEntry::LookResult)),
+            records: results,
+            look,
+            is_progress: true,
+            settles: Some(status),
+            ..Step::default()
+        };
         if self.commit(step) && status == RunStatus::Failed {
             self.state.tables.is_crash_loop = true;
         }

@@ -29,18 +29,27 @@ fn is_history_valid(state: &State) -> bool {
     let is_pair_valid = |pair: &[HistoryEntry]| {
         matches!(
             pair,
-            [HistoryEntry::User, HistoryEntry::Calls | HistoryEntry::Answer]
-                | [HistoryEntry::Calls, HistoryEntry::Results(_)]
-                | [HistoryEntry::Results(_), HistoryEntry::Answer]
+            [
+                HistoryEntry::User,
+                HistoryEntry::Calls | HistoryEntry::Answer | HistoryEntry::Look
+            ] | [HistoryEntry::Calls, HistoryEntry::Results(_)]
+                | [HistoryEntry::Look, HistoryEntry::LookResult(_)]
+                | [HistoryEntry::Results(_) | HistoryEntry::LookResult(_), HistoryEntry::Answer]
                 // A run that settled without an answer is followed by the next one's message.
-                | [HistoryEntry::User | HistoryEntry::Results(_) | HistoryEntry::Answer, HistoryEntry::User]
+                | [
+                    HistoryEntry::User
+                        | HistoryEntry::Results(_)
+                        | HistoryEntry::LookResult(_)
+                        | HistoryEntry::Answer,
+                    HistoryEntry::User,
+                ]
         )
     };
     let users = entries.iter().filter(|entry| **entry == HistoryEntry::User).count();
     let begun = usize::from(state.tables.next != RunStatus::Queued);
     matches!(entries.first(), None | Some(HistoryEntry::User))
         && entries.windows(2).all(is_pair_valid)
-        && (is_live || entries.last() != Some(&HistoryEntry::Calls))
+        && (is_live || !matches!(entries.last(), Some(HistoryEntry::Calls | HistoryEntry::Look)))
         && users <= 1 + begun
 }
 
@@ -48,21 +57,41 @@ fn is_history_valid(state: &State) -> bool {
 /// ended with the same states.
 fn does_ledger_agree(state: &State) -> bool {
     let ledger = state.tables.ledger;
+    let is_open = |state: &CallState| matches!(state, CallState::Planned | CallState::Started);
+    let look = state.tables.history.entries().find_map(|entry| match entry {
+        HistoryEntry::LookResult(state) => Some(state),
+        HistoryEntry::User
+        | HistoryEntry::Calls
+        | HistoryEntry::Results(_)
+        | HistoryEntry::Look
+        | HistoryEntry::Answer => None,
+    });
+    let does_look_agree = match look {
+        None => state.tables.look.is_some() == state.tables.history.contains(HistoryEntry::Look),
+        Some(look) => state.tables.look == Some(look) && !is_open(&look),
+    };
+    if !does_look_agree {
+        return false;
+    }
     if !state.tables.history.contains(HistoryEntry::Calls) {
         return ledger == [None; CALLS];
     }
     let results = state.tables.history.entries().find_map(|entry| match entry {
         HistoryEntry::Results(states) => Some(states.map(Some)),
-        HistoryEntry::User | HistoryEntry::Calls | HistoryEntry::Answer => None,
+        HistoryEntry::User
+        | HistoryEntry::Calls
+        | HistoryEntry::Look
+        | HistoryEntry::LookResult(_)
+        | HistoryEntry::Answer => None,
     });
-    let is_open = |state: &CallState| matches!(state, CallState::Planned | CallState::Started);
     match results {
         None => ledger.iter().all(Option::is_some),
         Some(results) => results == ledger && !ledger.iter().flatten().any(is_open),
     }
 }
 
-/// Holds if a fault repeats at most one request: the one in flight.
+/// Holds if a fault repeats at most two requests: the one in flight, and the one whose reply and
+/// results are being committed.
 fn is_reply_kept(state: &State) -> bool {
     let mut drivers = state.drivers.iter().flatten();
     !drivers.any(|driver| {
@@ -73,10 +102,11 @@ fn is_reply_kept(state: &State) -> bool {
     })
 }
 
-/// The stored history and the message that a driver is committing.
+/// The stored history and the messages that a driver is committing.
 fn stored_with_pending(state: &State, driver: &Driver) -> History {
     let mut history = state.tables.history;
-    if let Some(message) = driver.pending.and_then(|step| step.message) {
+    let pending = driver.pending.into_iter();
+    for message in pending.flat_map(|step| step.message.into_iter().chain(step.results)) {
         history.push(message);
     }
     history

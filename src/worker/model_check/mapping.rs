@@ -19,12 +19,20 @@ const NEW: &[u8] = b"new";
 
 /// The calls of the reply that has calls.
 pub(super) fn calls() -> Vec<ToolCall> {
-    let call = |name: &&str| ToolCall {
+    ["look", "write", "launch"].into_iter().map(call).collect()
+}
+
+/// The call of the reply that has a quick one.
+pub(super) fn look() -> ToolCall {
+    call("peek")
+}
+
+fn call(name: &str) -> ToolCall {
+    ToolCall {
         tool_use_id: format!("toolu_{name}"),
-        name: (*name).to_owned(),
+        name: name.to_owned(),
         input: RawValue::from_string("{}".to_owned()).unwrap(),
-    };
-    ["look", "write", "launch"].iter().map(call).collect()
+    }
 }
 
 /// The next step of the loop after these messages.
@@ -48,18 +56,24 @@ fn message(entry: HistoryEntry) -> Message {
         HistoryEntry::Answer => {
             (Role::Assistant, Content::text("Done.").unwrap(), Some("end_turn"))
         }
-        HistoryEntry::Calls => {
-            let block = |call: &ToolCall| {
-                let (id, name) = (&call.tool_use_id, &call.name);
-                format!(r#"{{"type":"tool_use","id":"{id}","name":"{name}","input":{{}}}}"#)
-            };
-            let blocks: Vec<String> = calls().iter().map(block).collect();
-            let content = Content::parse(format!("[{}]", blocks.join(","))).unwrap();
-            (Role::Assistant, content, Some("tool_use"))
-        }
+        HistoryEntry::Calls => (Role::Assistant, requested(&calls()), Some("tool_use")),
+        HistoryEntry::Look => (Role::Assistant, requested(&[look()]), Some("tool_use")),
         HistoryEntry::Results(states) => (Role::User, results(&answers(states)).unwrap(), None),
+        HistoryEntry::LookResult(state) => {
+            let result = CallResult::of_text(&look().tool_use_id, state, "said");
+            (Role::User, results(&[result]).unwrap(), None)
+        }
     };
     Message { role, content, stop_reason: stop.map(Into::into), usage: Usage::default() }
+}
+
+fn requested(calls: &[ToolCall]) -> Content {
+    let block = |call: &ToolCall| {
+        let (id, name) = (&call.tool_use_id, &call.name);
+        format!(r#"{{"type":"tool_use","id":"{id}","name":"{name}","input":{{}}}}"#)
+    };
+    let blocks: Vec<String> = calls.iter().map(block).collect();
+    Content::parse(format!("[{}]", blocks.join(","))).unwrap()
 }
 
 fn answers(states: [CallState; CALLS]) -> Vec<CallResult> {

@@ -13,6 +13,8 @@ pub(super) struct Rules {
     pub(super) starts_are_recorded: bool,
     /// A reply and the ledger rows of its calls are one commit.
     pub(super) plans_come_with_the_reply: bool,
+    /// Only calls without effects run before their reply is stored.
+    pub(super) early_calls_are_pure: bool,
     /// A call with effects that may have started is not run again.
     pub(super) effects_are_not_repeated: bool,
     /// Each claim of a run that its last worker did not release counts as a takeover.
@@ -40,6 +42,7 @@ impl Rules {
         results_are_fenced: true,
         starts_are_recorded: true,
         plans_come_with_the_reply: true,
+        early_calls_are_pure: true,
         effects_are_not_repeated: true,
         takeovers_are_counted: true,
         lost_leases_are_taken_back: true,

@@ -17,6 +17,9 @@ pub(super) enum HistoryEntry {
     User,
     Calls,
     Results([CallState; CALLS]),
+    /// A reply with one quick call without effects, in place of the reply with calls.
+    Look,
+    LookResult(CallState),
     Answer,
 }
 
@@ -32,6 +35,10 @@ impl History {
 
     pub(super) fn entries(&self) -> impl Iterator<Item = HistoryEntry> {
         self.0.iter().flatten().copied()
+    }
+
+    pub(super) fn last(&self) -> Option<HistoryEntry> {
+        self.entries().last()
     }
 
     pub(super) fn contains(&self, entry: HistoryEntry) -> bool {
@@ -55,6 +62,8 @@ pub(super) struct Tables {
     pub(super) is_cancel_requested: bool,
     pub(super) history: History,
     pub(super) ledger: Ledger,
+    /// The row of the quick call.
+    pub(super) look: Option<CallState>,
     /// The run after this one in the queue of the session.
     pub(super) next: RunStatus,
 }
@@ -70,6 +79,8 @@ pub(super) enum Next {
     Decide,
     /// Wait for the model, and store its reply.
     Wait,
+    /// Store a reply together with the results of its calls, which have ended.
+    Round,
     /// Store the rows of the calls, if that is not one commit with the reply.
     Plan,
     /// Run the call at this position.
@@ -181,6 +192,7 @@ impl State {
                 is_cancel_requested: false,
                 history: History::default(),
                 ledger: [None; CALLS],
+                look: None,
                 next: RunStatus::Queued,
             },
             drivers: [None; 2],

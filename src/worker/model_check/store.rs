@@ -3,12 +3,16 @@
 use super::rules::Rules;
 use super::state::{CRASH_LOOP_AFTER, Driver, HistoryEntry, Ledger, Next, State};
 use crate::domain::run_status::RunStatus;
+use crate::domain::tool::CallState;
 
 /// The changes of a step, a model of [`crate::store::step::StepCommit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Step {
     pub(super) message: Option<HistoryEntry>,
+    /// The results, if they are stored together with their reply.
+    pub(super) results: Option<HistoryEntry>,
     pub(super) records: Ledger,
+    pub(super) look: Option<CallState>,
     pub(super) is_progress: bool,
     pub(super) settles: Option<RunStatus>,
 }
@@ -33,15 +37,17 @@ impl State {
         step: Step,
     ) -> bool {
         let holds = self.holds(driver, process);
-        let is_result = matches!(step.message, Some(HistoryEntry::Results(_)));
+        let is_result =
+            matches!(step.message, Some(HistoryEntry::Results(_) | HistoryEntry::LookResult(_)));
         let is_fenced = rules.steps_are_fenced && (rules.results_are_fenced || !is_result);
         if !holds && is_fenced {
             return false;
         }
         self.ghost.stale_write |= !holds;
-        if let Some(message) = step.message {
+        for message in step.message.into_iter().chain(step.results) {
             self.tables.history.push(message);
         }
+        self.tables.look = step.look.or(self.tables.look);
         for (row, record) in self.tables.ledger.iter_mut().zip(step.records) {
             *row = record.or(*row);
         }

@@ -46,15 +46,32 @@ fn claim(state: &State, rules: &Rules, slot: usize, process: u8, found: &mut Vec
     }
 }
 
+/// The next step of a driver: which calls the model requests, and how long they take, is open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Next,
+    RunEarly,
+    TooSlow,
+}
+
 fn advance(state: &State, rules: &Rules, driver_slot: DriverSlot, found: &mut Vec<Transition>) {
     let DriverSlot { slot, process, driver } = driver_slot;
-    let mut work = Work { rules, process, driver, state: *state };
-    let is_there = work.advance();
-    let mut after = work.state;
-    after.drivers[slot] = is_there.then_some(work.driver);
-    found.push(("a driver takes its next step", after));
+    for choice in [Choice::Next, Choice::RunEarly, Choice::TooSlow] {
+        let mut work = Work { rules, process, driver, state: *state };
+        let (name, is_there) = match choice {
+            Choice::Next => ("a driver takes its next step", work.advance()),
+            Choice::RunEarly => ("the calls of a reply run before it is stored", work.run_early()),
+            Choice::TooSlow => ("a quick call does not end in time", work.store_look()),
+        };
+        let mut after = work.state;
+        after.drivers[slot] = is_there.then_some(work.driver);
+        if is_there || choice == Choice::Next {
+            found.push((name, after));
+        }
+    }
     // A driver notices a cancellation where it waits.
-    let waits = matches!(driver.next, Next::Wait | Next::Run(EFFECT) | Next::Effect);
+    let waits =
+        matches!(driver.next, Next::Wait | Next::Run(EFFECT) | Next::Effect) || is_looking(&driver);
     if waits && state.tables.is_cancel_requested {
         let mut work = Work { rules, process, driver, state: *state };
         let is_there = work.finish();
@@ -63,6 +80,11 @@ fn advance(state: &State, rules: &Rules, driver_slot: DriverSlot, found: &mut Ve
         after.drivers[slot] = is_there.then_some(closing);
         found.push(("a driver notices that its run is cancelled", after));
     }
+}
+
+/// True while a driver executes the quick call of a stored reply.
+fn is_looking(driver: &Driver) -> bool {
+    driver.next == Next::Decide && driver.history.last() == Some(HistoryEntry::Look)
 }
 
 /// The heartbeat, and the worker's own clock.

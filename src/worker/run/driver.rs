@@ -4,33 +4,28 @@
 use std::time::Instant;
 
 use super::context::RunContext;
-use super::interrupted::interrupted_message;
 use super::messages::{new_user_message, reply_id, user_message};
 use super::outcome::{idle_event, outcome};
 use super::pending_step::OwnedStep;
-use super::resume::{read_history, resume};
+use super::resume::read_history;
 use super::signals::Signals;
 use super::slot::Slot;
 use super::state::RunState;
-use super::stop_cause::{Ending, StopCause};
+use super::stop_cause::StopCause;
 use super::tool_lists::ToolListWatch;
 use crate::agent::Step;
 use crate::agent::history::{self, ReplyMode};
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{Content, Message, Role};
-use crate::domain::outcome::{Outcome, RunError};
+use crate::domain::outcome::Outcome;
 use crate::domain::run_status::RunStatus;
 use crate::domain::state_change::StateChange;
-use crate::domain::stop_reason::StopReason;
 use crate::domain::suspicion::CRASH_LOOP_AFTER;
 use crate::domain::tool::{ToolCall, ToolChoice};
-use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
 use crate::model::{Head, Reply};
 use crate::spans::OpenSpan;
-use crate::store::leases::release;
-use crate::store::retry::in_time;
 use crate::store::step::{NewMessage, StepCommit};
 use crate::worker::compaction::Compactor;
 use crate::worker::model_call::parameters::{ReplyIds, RequestParameters};
@@ -40,13 +35,17 @@ use crate::worker::model_call::{ModelCalls, RequestEnd};
 use crate::worker::services::Services;
 use crate::worker::time::millis_since;
 use crate::worker::tool_round::execute::ToolRunner;
+use crate::worker::tool_round::plan::RoundResults;
+use crate::worker::tool_round::quick_calls::QuickCalls;
 
 /// A run and the parts that execute it.
-struct Driver<'a> {
-    run: &'a RunContext<'a>,
-    state: RunState<'a>,
-    model: ModelCalls<'a>,
-    tools: ToolRunner<'a>,
+pub(super) struct Driver<'a> {
+    pub(super) run: &'a RunContext<'a>,
+    pub(super) state: RunState<'a>,
+    pub(super) model: ModelCalls<'a>,
+    pub(super) tools: ToolRunner<'a>,
+    /// The calls of the last reply, if they were started before it was stored.
+    pub(super) quick: Option<QuickCalls>,
     compactor: Compactor,
     tool_lists: ToolListWatch,
 }
@@ -66,6 +65,7 @@ pub(in crate::worker) async fn drive(
         state: RunState::new(&run, slot),
         model: ModelCalls::new(&run),
         tools: ToolRunner::new(&run),
+        quick: None,
         compactor: Compactor::default(),
         tool_lists: ToolListWatch::default(),
     };
@@ -199,7 +199,8 @@ impl Driver<'_> {
         self.store_reply(reply, ids, started).await
     }
 
-    /// Stores a reply with all that follows from it.
+    /// Stores a reply with all that follows from it, and with the results of its calls if they are
+    /// available at once.
     async fn store_reply(
         &mut self,
         reply: Reply,
@@ -225,6 +226,11 @@ impl Driver<'_> {
         let duration_ms = millis_since(started);
         let end = RequestEnd { duration_ms, ..RequestEnd::of(&reply) };
         events.extend(self.model.end_event(&end));
+        let of_reply = Some(events.len());
+        // Boxed, because the future is large and a run waits most of the time for the model.
+        let mut round = Box::pin(self.results_at_once(&planned)).await?;
+        events.append(&mut round.events);
+        let results = self.push_results(&round)?;
 
         let progress = &mut self.state.progress;
         let outcome = match progress.agent.step() {
@@ -236,115 +242,77 @@ impl Driver<'_> {
             None => self.model.announce(progress, &mut events),
         }
         let usage = message.usage;
-        let messages = kept.map(|_| NewMessage { message_id, model: Some(reply.model), message });
-        let step = StepCommit {
-            planned: &planned,
-            events: &events,
+        let reply = kept.map(|_| NewMessage { message_id, model: Some(reply.model), message });
+        let step = OwnedStep {
+            planned,
+            recorded: round.records,
+            events,
+            reply_events: of_reply.filter(|_| results.is_some()),
             usage: Some(usage),
-            request: request.as_ref(),
-            settles: outcome.as_ref().map(|outcome| (RunStatus::Completed, outcome)),
-            ..StepCommit::default()
+            request,
+            state_changes: round.state_changes,
+            messages: reply.into_iter().chain(results).collect(),
+            recorded_message_seq: 0,
         };
-        self.state.writer.store(messages.as_slice(), &step).await
+        self.commit_reply(step, outcome.as_ref()).await
+    }
+
+    /// Commits a step with a reply. If it has the results of all calls, the model is asked meanwhile.
+    async fn commit_reply(
+        &mut self,
+        step: OwnedStep,
+        outcome: Option<&Outcome>,
+    ) -> Result<(), StopCause> {
+        let writer = &mut self.state.writer;
+        if outcome.is_none() && step.reply_events.is_some() {
+            return writer.begin(step).await;
+        }
+        let settles = outcome.map(|outcome| (RunStatus::Completed, outcome));
+        writer.store(&step.messages, &StepCommit { settles, ..step.borrowed() }).await
+    }
+
+    /// The results of the calls of a reply that is not stored yet, if all of them are quick.
+    async fn results_at_once(&mut self, calls: &[ToolCall]) -> Result<RoundResults, StopCause> {
+        let Some(mut quick) = self.tools.start_quick(&self.state, calls)? else {
+            return Ok(RoundResults::default());
+        };
+        if !quick.end_soon(self.run).await {
+            self.quick = Some(quick);
+            return Ok(RoundResults::default());
+        }
+        faults::point(Point::RoundReady).await;
+        Ok(quick.into_results(calls))
     }
 
     /// Executes the calls of the last reply and stores their results in one message.
     async fn call_tools(&mut self, calls: &[ToolCall]) -> Result<(), StopCause> {
-        let (state, model) = (&mut self.state, &mut self.model);
-        let round = self.tools.execute(state, model, calls).await?;
+        let quick = self.quick.take();
+        let round = self.tools.execute(&mut self.state, &mut self.model, calls, quick).await?;
         faults::point(Point::ResultsReady).await;
-        state.progress.is_resumed = false;
-        let message = user_message(history::results(&round.results)?);
-        state.progress.agent.push(&message)?;
+        let message = self.push_results(&round)?;
         let mut events = round.events;
+        let (state, model) = (&mut self.state, &mut self.model);
         model.announce(&mut state.progress, &mut events);
         let step = OwnedStep {
-            messages: vec![new_user_message(message)],
+            messages: message.into_iter().collect(),
             recorded_message_seq: state.writer.last_message_seq(),
             recorded: round.records,
             events,
             state_changes: round.state_changes,
+            ..OwnedStep::default()
         };
         state.writer.begin(step).await
     }
 
-    /// Settles or releases a run that cannot continue here.
-    async fn end(&mut self, cause: StopCause) -> Result<(), StopCause> {
-        // Cancels calls that are still being executed: no result is expected any more.
-        self.tools.cancel_calls();
-        let cause = self.state.writer.finish().await.err().unwrap_or(cause);
-        if self.state.writer.has_lost_step() {
-            self.model.discard_request();
+    /// Adds the results of a round to the loop. Returns their message, if there are any.
+    fn push_results(&mut self, round: &RoundResults) -> Result<Option<NewMessage>, StopCause> {
+        if round.results.is_empty() {
+            return Ok(None);
         }
-        if matches!(cause, StopCause::LeaseLost) {
-            self.run.services.metrics.lease_lost();
-            self.run.services.lost_leases.add(self.run.claim.fence);
-        }
-        match cause.into_ending(self.run.run_id()) {
-            Ending::None => {
-                self.model.log_lost_usage();
-                Ok(())
-            }
-            Ending::Release { has_failed } => {
-                self.model.record_stopped(&mut self.state).await;
-                self.release(has_failed).await
-            }
-            Ending::Settle { status, stop_reason, error } => {
-                self.settle(status, stop_reason, error).await
-            }
-        }
-    }
-
-    async fn settle(
-        &mut self,
-        status: RunStatus,
-        stop_reason: StopReason,
-        error: Option<RunError>,
-    ) -> Result<(), StopCause> {
-        // The state in memory may differ from the stored one where the run was stopped.
-        resume(&mut self.state, true).await?;
-        let round = self.tools.close_calls(&mut self.state, status).await?;
-        let mut events = round.events;
-        let request = self.model.record_failure(&mut self.state.progress, error.as_ref());
-        let usage = request.as_ref().map(|request| request.usage).unwrap_or_default();
-        let interrupted = self.model.take_interrupted();
-        let interrupted = interrupted.filter(|_| status == RunStatus::Cancelled);
-        let kept = interrupted.and_then(|it| interrupted_message(self.run, it, usage));
-        let (kept, kept_events) = kept.unzip();
-        events.extend(kept_events.into_iter().flatten());
-        events.extend(self.model.failure_events(request.as_ref()));
-        if let Some(error) = &error {
-            events.push(NewEvent::new(&EventBody::Error { error: error.clone() }));
-        }
-        if self.state.progress.spent.usage != Usage::default() {
-            events.push(self.state.progress.usage_event());
-        }
-        let (limited, output_text, output) = (None, String::new(), None);
-        let outcome = Outcome { stop_reason, limited, output_text, error, output };
-        events.push(idle_event(&outcome));
-        let mut messages = Vec::new();
-        if !round.results.is_empty() {
-            messages.push(new_user_message(user_message(history::results(&round.results)?)));
-        }
-        messages.extend(kept);
-        let writer = &mut self.state.writer;
-        let step = StepCommit {
-            recorded_message_seq: writer.last_message_seq(),
-            recorded: &round.records,
-            state_changes: &round.state_changes,
-            events: &events,
-            request: request.as_ref(),
-            dequeues: !writer.is_begun(),
-            settles: Some((status, &outcome)),
-            ..StepCommit::default()
-        };
-        writer.store(&messages, &step).await
-    }
-
-    /// Releases the run. A run that failed here may itself be the cause, so it counts as a takeover.
-    async fn release(&self, has_failed: bool) -> Result<(), StopCause> {
-        let fence = self.run.claim.fence;
-        let work = async |conn: &mut _| Ok(release(conn, fence, has_failed).await?);
-        in_time(self.run.services.pool.with(work)).await
+        let progress = &mut self.state.progress;
+        progress.is_resumed = false;
+        let message = user_message(history::results(&round.results)?);
+        progress.agent.push(&message)?;
+        Ok(Some(new_user_message(message)))
     }
 }

@@ -6,6 +6,7 @@
 
 pub(in crate::worker) mod context;
 pub(in crate::worker) mod driver;
+mod ending;
 pub(in crate::worker) mod history_memory;
 mod interrupted;
 pub(in crate::worker) mod messages;

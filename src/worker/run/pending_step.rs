@@ -16,28 +16,39 @@ use super::step_writer::StepWriting;
 use super::stop_cause::StopCause;
 use crate::domain::event::NewEvent;
 use crate::domain::permission::PermissionMode;
+use crate::domain::request::RequestRecord;
 use crate::domain::run_status::RunStatus;
 use crate::domain::state_change::StateChange;
+use crate::domain::tool::ToolCall;
+use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
 use crate::store::step::{CallRecord, Committed, NewMessage, StepCommit};
 
-/// A step with results that owns what it stores.
+/// A step that owns what it stores. See [`StepCommit`] for the members.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct OwnedStep {
     pub(in crate::worker) messages: Vec<NewMessage>,
+    pub(in crate::worker) planned: Vec<ToolCall>,
     pub(in crate::worker) recorded_message_seq: i32,
     pub(in crate::worker) recorded: Vec<CallRecord>,
     pub(in crate::worker) events: Vec<NewEvent>,
+    pub(in crate::worker) reply_events: Option<usize>,
+    pub(in crate::worker) usage: Option<Usage>,
+    pub(in crate::worker) request: Option<RequestRecord>,
     pub(in crate::worker) state_changes: Vec<StateChange>,
 }
 
 impl OwnedStep {
-    fn borrowed(&self) -> StepCommit<'_> {
+    pub(super) fn borrowed(&self) -> StepCommit<'_> {
         StepCommit {
             messages: &self.messages,
+            planned: &self.planned,
             recorded_message_seq: self.recorded_message_seq,
             recorded: &self.recorded,
             events: &self.events,
+            reply_events: self.reply_events,
+            usage: self.usage,
+            request: self.request.as_ref(),
             state_changes: &self.state_changes,
             ..StepCommit::default()
         }

@@ -4,8 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::{BoxFuture, FutureExt as _};
-use futures::stream::{self, StreamExt as _};
+use futures::stream::{self, BoxStream, StreamExt as _};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
@@ -15,8 +14,9 @@ use super::ledger::{
 use super::permission_decision::with_edited_inputs;
 use super::permission_gate::{CallOfReply, PermissionGate};
 use super::plan::{EndedCall, RoundResults, ToolRound};
+use super::quick_calls::QuickCalls;
 use super::sampling::Sampling;
-use super::single_call::{SingleCall, run_tool};
+use super::single_call::SingleCall;
 use super::spans::{CallSpans, end_call};
 use super::suspend::suspend;
 use super::while_running::while_running;
@@ -26,7 +26,7 @@ use crate::faults::{self, Point};
 use crate::store::tool_calls::LedgerRow;
 use crate::tools::read_state::ReadState;
 use crate::tools::workspace::Workspace;
-use crate::tools::{Caller, RunLimit, SamplingAccess, ToolContext, file_hash};
+use crate::tools::{Caller, SamplingAccess, ToolContext, file_hash};
 use crate::worker::model_call::ModelCalls;
 use crate::worker::model_call::reply_events::call_event;
 use crate::worker::run::context::RunContext;
@@ -39,7 +39,7 @@ use crate::worker::sub_agents::SubAgents;
 pub(in crate::worker) struct ToolRunner<'a> {
     pub(super) run: &'a RunContext<'a>,
     pub(super) context: ToolContext,
-    gate: PermissionGate<'a>,
+    pub(super) gate: PermissionGate<'a>,
     sampling: Sampling,
 }
 
@@ -86,15 +86,16 @@ impl<'a> ToolRunner<'a> {
 
     /// Executes the calls that have no result yet and may run. Adjacent calls without effects run in
     /// parallel, and so do adjacent calls that start sub-agents. A call with effects runs alone, after
-    /// the calls before it and before the calls after it, which wait if it must wait.
+    /// the calls before it and before the calls after it, which wait if it must wait. `quick` are the
+    /// calls if they have been started.
     pub(in crate::worker) async fn execute(
         &mut self,
         state: &mut RunState<'_>,
         model: &mut ModelCalls<'_>,
         calls: &[ToolCall],
+        mut quick: Option<QuickCalls>,
     ) -> Result<RoundResults, StopCause> {
-        let run_limit = state.progress.end_of_time();
-        self.context.run_limit = run_limit.map(|(at, seconds)| RunLimit { at: at.into(), seconds });
+        self.limit_time(state);
         let ledger = read_ledger(state).await?;
         let calls = &with_edited_inputs(calls, &ledger)?;
         let mut round = ToolRound::new(calls, ledger);
@@ -111,7 +112,12 @@ impl<'a> ToolRunner<'a> {
             let rest = calls.iter().take(end).skip(next);
             let parallel = rest.clone().take_while(|call| is_parallel(call)).count();
             if parallel > 0 {
-                self.run_parallel(state, model, &mut round, next..next + parallel).await?;
+                let positions = next..next + parallel;
+                let running = match quick.take() {
+                    Some(quick) => quick.into_stream().boxed(),
+                    None => self.start_parallel(&round, &positions),
+                };
+                self.end_parallel(state, model, &mut round, running).await?;
                 next += parallel;
                 continue;
             }
@@ -137,34 +143,31 @@ impl<'a> ToolRunner<'a> {
         Err(suspend(self.run, &mut state.writer, &self.context, round).await?)
     }
 
-    async fn run_parallel(
+    /// Calls without effects at these positions, as a stream of their ends.
+    fn start_parallel(
+        &self,
+        round: &ToolRound<'_>,
+        positions: &Range<usize>,
+    ) -> BoxStream<'static, EndedCall> {
+        let calls = round.calls.iter().enumerate().filter(|(position, _)| {
+            positions.contains(position) && round.runnable(*position).is_some()
+        });
+        let open: Vec<_> = calls.map(|(position, call)| self.start(position, call)).collect();
+        stream::iter(open).buffer_unordered(PARALLEL_CALLS).boxed()
+    }
+
+    async fn end_parallel(
         &mut self,
         state: &mut RunState<'_>,
         model: &mut ModelCalls<'_>,
         round: &mut ToolRound<'_>,
-        positions: Range<usize>,
+        running: BoxStream<'static, EndedCall>,
     ) -> Result<(), StopCause> {
         // The earlier results are recorded first: a run that stops during these calls would lose
         // them.
         record_results(&mut state.writer, round).await?;
-        let calls = round.calls;
-        let tools = Arc::clone(&self.run.services.tools);
-        let (context, spans) = (self.context.clone(), CallSpans::new(self.run));
-        // Boxed, because the compiler cannot prove a stream of borrowing closures to be Send.
-        let open: Vec<BoxFuture<'_, EndedCall>> = calls
-            .iter()
-            .enumerate()
-            .filter(|(position, _)| {
-                positions.contains(position) && round.runnable(*position).is_some()
-            })
-            .map(|(position, call)| {
-                run_tool(&tools, &context, &spans, SingleCall { position, call }).boxed()
-            })
-            .collect();
-        let running = stream::iter(open);
         // Calls that end together are recorded together, the last ones with the message.
-        let mut running =
-            Box::pin(running.buffer_unordered(PARALLEL_CALLS).ready_chunks(PARALLEL_CALLS));
+        let mut running = running.ready_chunks(PARALLEL_CALLS);
         let mut next = self.sampling.serve_during(state, model, running.next()).await?;
         while let Some(ended) = next {
             let mut later = Vec::new();
@@ -176,7 +179,10 @@ impl<'a> ToolRunner<'a> {
                 faults::point(Point::SomeRecorded).await;
             }
             for ended in ended {
-                round.end_executed(ended);
+                // A rule may have changed since the call was started.
+                if round.runnable(ended.position).is_some() {
+                    round.end_executed(ended);
+                }
             }
             next = if later.is_empty() {
                 self.sampling.serve_during(state, model, running.next()).await?
@@ -232,9 +238,7 @@ impl<'a> ToolRunner<'a> {
         model: &mut ModelCalls<'_>,
         single: SingleCall<'_>,
     ) -> Result<EndedCall, StopCause> {
-        let (tools, context) = (Arc::clone(&self.run.services.tools), self.context.clone());
-        let spans = CallSpans::new(self.run);
-        let running = Box::pin(run_tool(&tools, &context, &spans, single));
+        let running = self.start(single.position, single.call);
         self.sampling.serve_during(state, model, running).await
     }
 

@@ -56,6 +56,24 @@ impl<'a> PermissionGate<'a> {
         Ok(Some(self.decision(writer, context, call)?.permission))
     }
 
+    /// Returns true if all calls that the model has just requested may run without an answer.
+    pub(super) fn allows_all(
+        &mut self,
+        writer: &StepWriter<'_>,
+        context: &mut ToolContext,
+        calls: &[ToolCall],
+    ) -> Result<bool, StopCause> {
+        for (position, call) in calls.iter().enumerate() {
+            let call_of_reply = CallOfReply { calls, position, call };
+            let is_allowed = self.unavailable(call, None).is_none()
+                && self.evaluate(writer, context, call_of_reply)? == GateDecision::Run;
+            if !is_allowed {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Ends the calls of a round that must not run, and holds those that must wait.
     pub(super) async fn apply(
         &mut self,

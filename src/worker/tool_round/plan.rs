@@ -232,6 +232,7 @@ impl<'a> ToolRound<'a> {
         self.unstored.records.push(CallRecord {
             result: Some(result.text.clone()),
             is_execution: ended.is_execution,
+            duration_ms,
             error_type: result.error_type,
             sandbox: ended.sandbox,
             sources: ended.sources.clone(),

@@ -13,6 +13,7 @@ mod many_runs;
 mod overload;
 mod prefer_wait;
 mod queueing;
+mod quick_calls;
 mod request_duration;
 mod request_records;
 mod stop_reasons;
