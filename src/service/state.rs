@@ -22,7 +22,9 @@ use crate::domain::run_options::OnBusy;
 use crate::domain::session::InterruptedReplies;
 use crate::metrics::Metrics;
 use crate::outbound::AllowedHosts;
+use crate::store::accept::EncodedAccept;
 use crate::store::connections::{Connections, TenantConnections};
+use crate::store::group_commit::TenantGroups;
 use crate::store::quotas::Quotas;
 use crate::store::requests::RequestSources;
 use crate::tools::Registry;
@@ -105,6 +107,8 @@ pub struct Parts {
 /// The state that the use cases share.
 pub struct Service {
     pub(crate) pool: TenantConnections,
+    /// The messages that requests accept at the moment.
+    pub(crate) accepts: TenantGroups<EncodedAccept>,
     pub(crate) admission_pool: Connections,
     pub(crate) bus: Arc<Bus>,
     pub(crate) tools: Arc<Registry>,
@@ -137,6 +141,7 @@ impl Service {
         let Parts { pool, admission_pool, bus, tools, permissions, options, .. } = parts;
         let quotas = Quotas::new(admission_pool.clone(), options.quotas);
         Self {
+            accepts: TenantGroups::new(pool.clone()),
             pool,
             admission_pool,
             bus,

@@ -67,13 +67,11 @@ WITH p AS NOT MATERIALIZED (
          '{"type":"span.model_request_start","model":' || to_json(s.model) || '}')
     ) AS e (ord, id, type, body)
     WHERE e.ord = 0 OR s.is_begun
-    RETURNING seq, event_id, type, body, created_at
 )
-SELECT e.seq, e.event_id, e.type AS kind, e.body::text AS "body!",
-       e.created_at AS "created_at: Timestamp", s.queued, s.is_begun AS "is_begun!",
-       s.settings::text AS "settings!", s.workspace, s.parent_session_id, s.last_message_seq,
-       s.forked_from IS NOT NULL AS "is_fork!", s.permission_mode,
-       s.remembered::text AS "remembered!",
+SELECT true AS "is_locked!", s.seq AS "seq?", s.queued AS "queued?", s.is_begun AS "is_begun!",
+       s.model AS "model?", s.workspace AS "workspace?", s.settings::text AS "settings?",
+       s.parent_session_id AS "parent_session_id?", s.last_message_seq AS "last_message_seq?",
+       s.forked_from IS NOT NULL AS "is_fork!", s.permission_mode AS "permission_mode?",
+       s.remembered::text AS "remembered?", now() AS "now!: Timestamp",
        EXISTS (SELECT FROM budgets b WHERE b.tenant_id = s.tenant_id) AS "is_budgeted!"
-FROM event e, session s
-ORDER BY e.seq
+FROM session s

@@ -1,5 +1,7 @@
 //! Errors of the database: their classes, and what follows from each.
 
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+
 /// A statement that failed, or a row that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -163,6 +165,14 @@ impl StoreError {
     /// Returns true if the same work would fail at every retry.
     pub fn is_permanent(&self) -> bool {
         self.class().is_permanent()
+    }
+
+    /// Returns true if the server refused or cancelled a statement. A statement outside of a
+    /// transaction has changed nothing then, and its connection can be used again.
+    pub fn is_of_statement(&self) -> bool {
+        let Self::Database(sqlx::Error::Database(error)) = self else { return false };
+        let error = error.try_downcast_ref::<PgDatabaseError>();
+        error.is_some_and(|error| matches!(error.severity(), PgSeverity::Error))
     }
 }
 

@@ -25,6 +25,7 @@ pub mod folders;
 pub mod forks;
 pub mod give_up;
 pub mod grants;
+pub mod group_commit;
 mod hash;
 #[cfg(feature = "faults")]
 pub(crate) mod injected_bugs;

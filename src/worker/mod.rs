@@ -5,7 +5,6 @@
 
 mod claim;
 mod compaction;
-mod group_commit;
 mod model_call;
 #[cfg(test)]
 mod model_check;

@@ -11,19 +11,20 @@ use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::model::server_health::ServerHealth;
 use crate::store::connections::Connections;
+use crate::store::group_commit::GroupCommit;
 use crate::store::quotas::Quotas;
+use crate::store::step::EncodedStep;
 use crate::tools::Registry;
 use crate::tools::lease::LeaseClock;
 use crate::tools::policy::{Evaluator, OperatorPolicy};
 use crate::worker::claim::lost_leases::LostLeases;
-use crate::worker::group_commit::GroupCommit;
 use crate::worker::transcript::TranscriptCache;
 
 /// The parts of the process that all runs share.
 #[derive(Debug)]
 pub(in crate::worker) struct Services {
     pub(in crate::worker) pool: Connections,
-    pub(in crate::worker) group_commit: GroupCommit,
+    pub(in crate::worker) group_commit: GroupCommit<EncodedStep>,
     pub(in crate::worker) bus: Arc<Bus>,
     pub(in crate::worker) model: Model,
     pub(in crate::worker) tools: Arc<Registry>,

@@ -17,7 +17,9 @@ use crate::faults::{self, Point};
 use crate::service::content::check_model_support;
 use crate::service::error::Error;
 use crate::service::quotas::reserve_message;
-use crate::store::accept::{Accepted, AcceptedRun, NewRun, accept};
+use crate::store::StoreError;
+use crate::store::accept::{AcceptStatus, Accepted, AcceptedRun, EncodedAccept, NewRun, accept};
+use crate::store::group_commit::Grouped;
 use crate::store::leases::release;
 use crate::store::sessions::find;
 
@@ -114,14 +116,26 @@ impl MessagePost<'_> {
             return self.accept_locked(new, interrupts).await;
         }
         new.may_wait = may_queue && self.on_busy() == OnBusy::Queue;
-        let run = *new;
-        let accept = async |conn: &mut PgConnection| accept(conn, &run).await;
-        let accepted = self.service.pool.with(self.tenant, accept).await?;
+        let accepted = self.accept_in_group(new).await?;
         if matches!(accepted, Accepted::Refused) && interrupts {
             new.may_wait = true;
             return self.accept_locked(new, interrupts).await;
         }
         Ok(accepted)
+    }
+
+    /// Accepts a message with one statement, together with other messages of the tenant if some are
+    /// being accepted.
+    async fn accept_in_group(&self, new: &NewRun<'_>) -> Result<Accepted, StoreError> {
+        let encoded = EncodedAccept::of(new)?;
+        match self.service.accepts.write(self.tenant, encoded).await? {
+            Grouped::Done(AcceptStatus::Skipped) | Grouped::NotWritten => {
+                let accept = async |conn: &mut PgConnection| accept(conn, new).await;
+                self.service.pool.with(self.tenant, accept).await
+            }
+            Grouped::Done(status) => status.into_accepted(new),
+            Grouped::Unknown => Err(StoreError::NoAnswer),
+        }
     }
 
     /// The effect of the message on a busy session.

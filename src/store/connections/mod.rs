@@ -6,6 +6,8 @@
 //! connection as it is. A connection whose work failed is closed, and a connection that was idle for
 //! long is pinged before its next use.
 
+mod scope;
+
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use crate::domain::ids::TenantId;
+pub use scope::Scope;
 
 /// Time limit of the ping of an idle connection.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);

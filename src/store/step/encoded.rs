@@ -137,7 +137,7 @@ impl EncodedStep {
     }
 
     /// The approximate size of its texts in bytes.
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let messages = self.messages.iter().map(|message| message.content.len());
         let ended = self.planned.iter().filter_map(|planned| planned.end.as_ref());

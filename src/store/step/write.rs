@@ -7,9 +7,11 @@ use super::columns::Columns;
 use super::encoded::EncodedStep;
 use super::step_commit::Committed;
 use crate::domain::event::{NewEvent, Stamp};
+use crate::domain::ids::SessionId;
 use crate::domain::permission::PermissionMode;
 use crate::store::StoreError;
 use crate::store::events::encode;
+use crate::store::group_commit::GroupWrite;
 
 struct Row {
     n: i64,
@@ -47,6 +49,28 @@ impl WrittenStep {
     pub fn with_events(self, events: &[NewEvent]) -> Committed {
         let Self { first_event, queued, is_budgeted, permission_mode } = self;
         Committed { frames: encode(events, &first_event), queued, is_budgeted, permission_mode }
+    }
+}
+
+impl GroupWrite for EncodedStep {
+    type Written = Written;
+
+    /// Fewer and larger statements cost the database less.
+    const STATEMENTS: usize = 1;
+
+    fn session_id(&self) -> SessionId {
+        self.session_id
+    }
+
+    fn size(&self) -> usize {
+        self.size()
+    }
+
+    async fn write_all(
+        conn: &mut PgConnection,
+        steps: &[&Self],
+    ) -> Result<Vec<Written>, StoreError> {
+        write(conn, steps).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the guarantees of the statements: claims, fences, order and atomicity.
 
+mod accept_groups;
 mod accepting;
 mod claims;
 mod errors;
@@ -14,6 +15,7 @@ mod unstorable_text;
 
 use std::sync::Arc;
 use std::time::Duration;
+pub(super) use steps::until_a_lock_is_waited_for;
 
 use serde_json::value::RawValue;
 use sqlx::PgPool;

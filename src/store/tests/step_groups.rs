@@ -120,7 +120,7 @@ async fn a_group_leaves_out_a_locked_session_and_does_not_wait() {
     let mut conn = first.pool.acquire().await.unwrap();
     let (committed, ()) =
         tokio::join!(commit(&mut conn, first.session, a.fence, 0, &step), async {
-            steps::until_a_lock_is_waited_for(&first.pool).await;
+            until_a_lock_is_waited_for(&first.pool).await;
             client.commit().await.unwrap();
         });
     assert!(committed.unwrap().is_some());

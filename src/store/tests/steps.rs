@@ -72,7 +72,7 @@ async fn the_ledger_keeps_the_facts_that_a_takeover_needs() {
 }
 
 /// Waits until a session waits for a lock.
-pub(super) async fn until_a_lock_is_waited_for(pool: &PgPool) {
+pub(in crate::store) async fn until_a_lock_is_waited_for(pool: &PgPool) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity
                  WHERE datname = current_database() AND wait_event_type = 'Lock')";

@@ -11,6 +11,7 @@ use super::stop_cause::StopCause;
 use crate::domain::event::NewEvent;
 use crate::domain::permission::PermissionMode;
 use crate::faults::{self, Bug, Point};
+use crate::store::group_commit::Grouped;
 #[cfg(feature = "faults")]
 use crate::store::injected_bugs::commit;
 use crate::store::retry::{Retry, in_time};
@@ -233,11 +234,14 @@ impl StepWriting<'_> {
             self.write_alone(step, is_retry).await?
         } else {
             match self.write_in_group(step).await? {
-                Some(Written::Committed(written)) => Some(written.with_events(step.events)),
-                Some(Written::Fenced) => None,
-                Some(Written::Skipped) => self.write_alone(step, false).await?,
-                // It may have been written.
-                None => self.write_alone(step, true).await?,
+                Grouped::Done(Written::Committed(written)) => {
+                    Some(written.with_events(step.events))
+                }
+                Grouped::Done(Written::Fenced) => None,
+                Grouped::Done(Written::Skipped) | Grouped::NotWritten => {
+                    self.write_alone(step, false).await?
+                }
+                Grouped::Unknown => self.write_alone(step, true).await?,
             }
         };
         committed.ok_or_else(|| {
@@ -246,7 +250,7 @@ impl StepWriting<'_> {
         })
     }
 
-    async fn write_in_group(self, step: &StepCommit<'_>) -> Result<Option<Written>, StopCause> {
+    async fn write_in_group(self, step: &StepCommit<'_>) -> Result<Grouped<Written>, StopCause> {
         let (session_id, fence) = (self.run.session_id(), self.run.claim.fence);
         let step = EncodedStep::of(session_id, fence, self.steps, step)?;
         Ok(self.run.services.group_commit.write(step).await?)

@@ -2,6 +2,7 @@
 
 mod attachments;
 mod concurrent_attachments;
+mod concurrent_messages;
 mod event_batches;
 mod idempotency;
 mod media_support;

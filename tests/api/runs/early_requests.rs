@@ -126,6 +126,8 @@ async fn a_request_whose_results_are_not_committed_is_aborted_and_counts_for_not
     let path = session.path(&format!("/runs/{}/requests", run["id"].as_str().unwrap()));
     let requests: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
     assert_eq!(requests["data"].as_array().unwrap().len(), 2, "{requests}");
+    // The first request does not continue the second one.
+    app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
