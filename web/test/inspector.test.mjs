@@ -90,6 +90,20 @@ test("a request to the model is shown with its hashes and its exact body, and co
   await browser.close(tab);
 });
 
+test("the place where the cached prefix ends is named at its request", async () => {
+  const { tab, show } = await inspected("think");
+  // The simulator has no cache that a changed message could break.
+  await tab.route("**/events?*types=span.model_request_end*", async (route) => {
+    const response = await route.fetch();
+    const page = await response.json();
+    for (const event of page.data) event.prefix_changed = { level: "messages", index: 3 };
+    await route.fulfill({ response, json: page });
+  });
+  await show("Requests");
+  await tab.getByText("The cached prefix ends here: message 3 changed").waitFor();
+  await browser.close(tab);
+});
+
 test("the raw events are listed, filtered and opened", async () => {
   const { tab, show } = await inspected("two at once");
   await show("Events");

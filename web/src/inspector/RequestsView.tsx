@@ -28,11 +28,17 @@ export function RequestsView({ sessionId, runId }: Props) {
   if (requests.value.length === 0) return <p class="note">{t("nothing")}</p>;
   return (
     <>
-      {requests.value.map((request, index) => (
-        <RequestView key={request.n} request={request} end={ends.value[index]} path={`${path}/${request.n}`} />
+      {requests.value.map((request) => (
+        <RequestView key={request.n} request={request} end={endOf(request, ends.value)} path={`${path}/${request.n}`} />
       ))}
     </>
   );
+}
+
+/** The event of a request. It has no number, so the two are compared by what both have measured. */
+function endOf({ duration_ms: duration, usage }: ModelRequest, ends: End[]): End | undefined {
+  return ends.find(({ duration_ms, model_usage: used }) =>
+    duration_ms === duration && used.input_tokens === usage.input_tokens && used.output_tokens === usage.output_tokens);
 }
 
 interface RequestProps {
