@@ -42,7 +42,10 @@ test("an approval shows the change, has the focus, and is given with the keyboar
   await tab.keyboard.press("Enter");
   await tab.getByText("I wrote it").waitFor();
   await until(async () => !(await tab.title()).startsWith("("), "the count is gone");
-  assert.deepEqual((await decisions(id)).map(({ result }) => result), ["allow"]);
+  assert.deepEqual(
+    (await decisions(id)).map(({ result }) => result),
+    ["allow"],
+  );
   await browser.close(tab);
 });
 

@@ -6,8 +6,14 @@ import { chromium } from "playwright-core";
 const executablePath = process.env.TWOSTEP_TEST_CHROMIUM ?? "/usr/bin/chromium";
 // The tests connect to this machine only, and may run as root.
 const args = [
-  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-  "--disable-component-update", "--disable-sync", "--js-flags=--expose-gc",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--js-flags=--expose-gc",
 ];
 
 /** A browser whose tabs have the key of a service. Every problem that a tab reports is a failure. */
@@ -21,7 +27,11 @@ export class Browser {
 
   /** Opens a tab. `path` begins after `/app/`. */
   async tab(path = "", { key = this.service.key, url = `${this.service.url}/app/`, allows = [], ...options } = {}) {
-    const context = await this.program.newContext({ viewport: { width: 1440, height: 900 }, locale: "en-US", ...options });
+    const context = await this.program.newContext({
+      viewport: { width: 1440, height: 900 },
+      locale: "en-US",
+      ...options,
+    });
     const tab = await context.newPage();
     tab.setDefaultTimeout(30_000);
     tab.problems = [];
@@ -30,7 +40,8 @@ export class Browser {
     tab.on("console", (message) => {
       const text = message.text();
       // A refused or lost request is what some tests are about.
-      if (message.type() === "error" && !text.startsWith("Failed to load resource")) tab.problems.push(`console: ${text}`);
+      if (message.type() === "error" && !text.startsWith("Failed to load resource"))
+        tab.problems.push(`console: ${text}`);
     });
     tab.on("request", (request) => {
       const address = request.url();

@@ -31,7 +31,10 @@ test("a reload in the middle of a reply continues it, without losing or repeatin
   const texts = await shown(tab);
   assert.equal(texts.filter((text) => text === "write slowly").length, 1);
   const paragraphs = texts.filter((text) => text.startsWith("Paragraph"));
-  assert.deepEqual(paragraphs, Array.from({ length: 40 }, (_, index) => `Paragraph ${index + 1} has some text.`));
+  assert.deepEqual(
+    paragraphs,
+    Array.from({ length: 40 }, (_, index) => `Paragraph ${index + 1} has some text.`),
+  );
   await browser.close(tab);
 });
 
@@ -68,7 +71,13 @@ test("a message that the service does not accept stays, and can be sent again", 
   const tab = await browser.tab();
   await send(tab, "show everything");
   await status(tab, "Done").waitFor();
-  await tab.route("**/messages", (route) => route.fulfill({ status: 409, contentType: "application/problem+json", body: JSON.stringify({ detail: "not now", code: "session_busy" }) }));
+  await tab.route("**/messages", (route) =>
+    route.fulfill({
+      status: 409,
+      contentType: "application/problem+json",
+      body: JSON.stringify({ detail: "not now", code: "session_busy" }),
+    }),
+  );
   await send(tab, "think");
   await tab.getByText("Not sent: not now").waitFor();
   await tab.unroute("**/messages");
@@ -105,7 +114,10 @@ test("a key is entered once and kept for the tab; a revoked key is replaced and 
 test("a browser token of one session shows this session and nothing else", async () => {
   const { id } = await service.session({ title: "Mine" });
   await service.session({ title: "Not mine" });
-  const { token } = await service.api("POST", "/browser_tokens", { session_id: id, scopes: ["read", "post", "decide", "cancel"] });
+  const { token } = await service.api("POST", "/browser_tokens", {
+    session_id: id,
+    scopes: ["read", "post", "decide", "cancel"],
+  });
   const tab = await browser.tab(`?s=${id}`, { key: token });
   await send(tab, "think");
   await tab.getByText("I have thought.").waitFor();

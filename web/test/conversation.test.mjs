@@ -91,18 +91,27 @@ test("a message that is sent while the agent works is queued, and can be removed
 
 test("hostile Markdown runs nothing, loads nothing and covers nothing", async () => {
   const tab = await browser.tab();
-  await send(tab, "hostile");
+  // The text is also the title of the session.
+  await send(tab, `hostile ${attacks[1]}`);
   await status(tab, "Done").waitFor();
   const reply = tab.locator("article.agent");
-  const tags = await reply.evaluate((element) => [...new Set([...element.querySelectorAll(".markdown > div *")].map(({ tagName }) => tagName))]);
+  const tags = await reply.evaluate((element) => [
+    ...new Set([...element.querySelectorAll(".markdown > div *")].map(({ tagName }) => tagName)),
+  ]);
   const allowed = ["A", "BR", "BUTTON", "CODE", "P", "PRE", "SPAN"];
-  assert.deepEqual(tags.filter((tag) => !allowed.includes(tag)), []);
+  assert.deepEqual(
+    tags.filter((tag) => !allowed.includes(tag)),
+    [],
+  );
   for (const href of await reply.locator("a").evaluateAll((all) => all.map((one) => one.href))) {
     assert.match(href, /^(https?|mailto):/);
     assert.equal(href.startsWith(service.url), false, href);
   }
   const attributes = await reply.evaluate((element) =>
-    [...element.querySelectorAll("*")].flatMap((one) => one.getAttributeNames()).filter((name) => name.startsWith("on") || name === "style" || name === "id"));
+    [...element.querySelectorAll("*")]
+      .flatMap((one) => one.getAttributeNames())
+      .filter((name) => name.startsWith("on") || name === "style" || name === "id"),
+  );
   assert.deepEqual(attributes, []);
   // What a message says is shown as it is.
   const text = await reply.textContent();
@@ -129,7 +138,10 @@ test("a failed run states its reason, and its message can be sent again", async 
 
 test("pasted and chosen files are attached, and others are refused with their names", async () => {
   const tab = await browser.tab();
-  const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  const png = Buffer.from(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+    "base64",
+  );
   const input = tab.locator("input[type=file]");
   await input.setInputFiles([
     { name: "dot.png", mimeType: "image/png", buffer: png },

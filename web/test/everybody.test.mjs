@@ -27,11 +27,15 @@ async function findings(tab) {
   const { readFile } = await import("node:fs/promises");
   await session.send("Page.enable");
   const { frameTree } = await session.send("Page.getFrameTree");
-  const { executionContextId: contextId } = await session.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id });
-  const evaluate = (expression) => session.send("Runtime.evaluate", { contextId, expression, awaitPromise: true, returnByValue: true });
+  const { executionContextId: contextId } = await session.send("Page.createIsolatedWorld", {
+    frameId: frameTree.frame.id,
+  });
+  const evaluate = (expression) =>
+    session.send("Runtime.evaluate", { contextId, expression, awaitPromise: true, returnByValue: true });
   await evaluate(await readFile(axe, "utf8"));
   const options = JSON.stringify({ runOnly: { type: "tag", values: tags } });
-  const { result } = await evaluate(`axe.run(document, ${options}).then(({ violations }) => violations.flatMap(({ id, nodes }) =>
+  const { result } =
+    await evaluate(`axe.run(document, ${options}).then(({ violations }) => violations.flatMap(({ id, nodes }) =>
     nodes.map(({ html, failureSummary }) => id + ": " + html.slice(0, 200) + " " + failureSummary)))`);
   return result.value;
 }
@@ -41,9 +45,12 @@ const sideways = (tab) => tab.evaluate(() => document.documentElement.scrollWidt
 /** A session with each kind of entry, which waits for a decision. */
 async function fullSession() {
   const session = await service.session({
-    title: "A session with everything", permission_mode: "default", tools: ["list_files", "get_time", "write_file", "TodoWrite"],
+    title: "A session with everything",
+    permission_mode: "default",
+    tools: ["list_files", "get_time", "write_file", "TodoWrite"],
   });
-  for (const text of ["show everything", "think", "two at once", "plan it", "break", "note it"]) await service.ask(session.id, text);
+  for (const text of ["show everything", "think", "two at once", "plan it", "break", "note it"])
+    await service.ask(session.id, text);
   return session.id;
 }
 
@@ -93,7 +100,9 @@ test("every control can be reached and used with the keyboard alone", async () =
   await tab.getByText("Both are done.").waitFor();
   const unreachable = await tab.evaluate(() => {
     const controls = [...document.querySelectorAll("a[href], button, input, select, textarea, summary")];
-    return controls.filter((one) => one.tabIndex < 0 && one.checkVisibility()).map((one) => one.outerHTML.slice(0, 100));
+    return controls
+      .filter((one) => one.tabIndex < 0 && one.checkVisibility())
+      .map((one) => one.outerHTML.slice(0, 100));
   });
   assert.deepEqual(unreachable, []);
   await tab.keyboard.press("Control+k");
@@ -138,7 +147,9 @@ test("nothing moves if the user prefers reduced motion", async () => {
   const tab = await browser.tab("", { reducedMotion: "reduce" });
   await send(tab, "write slowly");
   await status(tab, "Working").waitFor();
-  const moving = await tab.evaluate(() => document.getAnimations().filter(({ playState }) => playState === "running").length);
+  const moving = await tab.evaluate(
+    () => document.getAnimations().filter(({ playState }) => playState === "running").length,
+  );
   assert.equal(moving, 0);
   await tab.keyboard.press("Escape");
   await status(tab, "Stopped").waitFor();
@@ -159,6 +170,9 @@ test("text that the user reads stays in place while new text streams", async () 
   await tab.getByRole("button", { name: "Jump to the newest message" }).click();
   await tab.getByText("Paragraph 40 has some text.").waitFor();
   await status(tab, "Done").waitFor();
-  await until(() => log.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 2), "the end is visible");
+  await until(
+    () => log.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 2),
+    "the end is visible",
+  );
   await browser.close(tab);
 });

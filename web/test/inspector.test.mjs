@@ -8,7 +8,9 @@ let service;
 let browser;
 
 before(async () => {
-  service = await Service.start({ prices: { simulator: { input: 3_000_000, output: 15_000_000, cache_write: 3_750_000, cache_read: 300_000 } } });
+  service = await Service.start({
+    prices: { simulator: { input: 3_000_000, output: 15_000_000, cache_write: 3_750_000, cache_read: 300_000 } },
+  });
   browser = await Browser.start(service);
 });
 after(async () => {
@@ -32,7 +34,12 @@ test("the timeline shows the requests to the model and the tools of a run with t
   const rows = tab.locator(".timeline tbody tr");
   await until(async () => (await rows.count()) === 4, "two requests and two tools");
   assert.equal(await rows.filter({ hasText: "Model request: simulator" }).count(), 2);
-  for (const tool of ["list_files", "get_time"]) await rows.filter({ hasText: tool }).getByText(/^\d+ ms$/).first().waitFor();
+  for (const tool of ["list_files", "get_time"])
+    await rows
+      .filter({ hasText: tool })
+      .getByText(/^\d+ ms$/)
+      .first()
+      .waitFor();
   await browser.close(tab);
 });
 
@@ -50,7 +57,10 @@ test("the timeline shows for how long a run has waited for a decision", async ()
   const wait = tab.locator(".span-wait", { hasText: "Wait for a decision" });
   await wait.locator("td", { hasText: "…" }).waitFor();
   await tab.getByRole("button", { name: "Approve", exact: true }).click();
-  await wait.locator("td", { hasText: /\d s|\d ms/ }).nth(1).waitFor();
+  await wait
+    .locator("td", { hasText: /\d s|\d ms/ })
+    .nth(1)
+    .waitFor();
   await tab.locator(".span-model").nth(1).waitFor();
   assert.equal(await tab.locator(".span-takeover").count(), 0);
   await browser.close(tab);
@@ -62,8 +72,10 @@ test("the usage shows four kinds of tokens, the share of the cache and the cost"
   const table = tab.locator("table.buckets").first();
   const { usage, cost } = await service.api("GET", `/sessions/${id}`);
   for (const [name, count] of [
-    ["Input, uncached", usage.input_tokens], ["Written to the cache", usage.cache_creation_input_tokens],
-    ["Read from the cache", usage.cache_read_input_tokens], ["Output", usage.output_tokens],
+    ["Input, uncached", usage.input_tokens],
+    ["Written to the cache", usage.cache_creation_input_tokens],
+    ["Read from the cache", usage.cache_read_input_tokens],
+    ["Output", usage.output_tokens],
   ]) {
     const row = table.locator("tr", { hasText: name }).first();
     assert.equal((await row.locator("td").textContent()).replaceAll(",", ""), String(count), name);
@@ -120,7 +132,10 @@ test("the raw events are listed, filtered and opened", async () => {
 
 test("a session is exported as JSON lines and as Markdown", async () => {
   const { tab, id } = await inspected("think");
-  for (const [name, ending, text] of [["Export: JSON", "jsonl", '"type":"end"'], ["Export: Markdown", "md", "I have thought"]]) {
+  for (const [name, ending, text] of [
+    ["Export: JSON", "jsonl", '"type":"end"'],
+    ["Export: Markdown", "md", "I have thought"],
+  ]) {
     await tab.getByRole("button", { name: "More", exact: true }).click();
     const [download] = await Promise.all([tab.waitForEvent("download"), tab.getByRole("button", { name }).click()]);
     assert.equal(download.suggestedFilename(), `${id}.${ending}`);

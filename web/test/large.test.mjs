@@ -21,12 +21,29 @@ function exported() {
   const session = `ses_${"0".repeat(32)}`;
   const run = (seq) => `run_${String(seq).padStart(32, "0")}`;
   const created = "2026-11-01T10:00:00.000000Z";
-  const lines = [{ type: "session", version: 1, session_id: session, created_at: created, settings: { title: "Large", model: "simulator" } }];
+  const lines = [
+    {
+      type: "session",
+      version: 1,
+      session_id: session,
+      created_at: created,
+      settings: { title: "Large", model: "simulator" },
+    },
+  ];
   for (let seq = 1; seq <= messages; seq += 2) {
     const answer = `Answer ${seq + 1} with **Markdown**:\n\n- one\n- two\n\n\`\`\`js\nconst answer = ${seq};\n\`\`\`\n\nAnd a paragraph of ordinary text that is long enough to need more than one line in a narrow window.`;
     const item = (role, number, text) => ({
-      type: role, session_id: session, seq: number, run_id: run(seq), created_at: created,
-      message: { id: `message-${number}`, role, content: [{ type: "text", text }], ...(role === "assistant" && { model: "simulator", stop_reason: "end_turn" }) },
+      type: role,
+      session_id: session,
+      seq: number,
+      run_id: run(seq),
+      created_at: created,
+      message: {
+        id: `message-${number}`,
+        role,
+        content: [{ type: "text", text }],
+        ...(role === "assistant" && { model: "simulator", stop_reason: "end_turn" }),
+      },
     });
     lines.push(item("user", seq, `Question ${seq}`), item("assistant", seq + 1, answer));
   }
@@ -48,7 +65,9 @@ test(`a session of ${messages} messages scrolls smoothly within 200 MB`, async (
   });
   const sorted = frames.toSorted((a, b) => a - b);
   const [median, late] = [sorted[Math.floor(sorted.length / 2)], sorted[Math.floor(sorted.length * 0.95)]];
-  console.log(`loaded in ${loaded} ms; frames: median ${median.toFixed(1)} ms, 95% ${late.toFixed(1)} ms; heap ${heap.toFixed(0)} MB; ${nodes} elements`);
+  console.log(
+    `loaded in ${loaded} ms; frames: median ${median.toFixed(1)} ms, 95% ${late.toFixed(1)} ms; heap ${heap.toFixed(0)} MB; ${nodes} elements`,
+  );
   assert.ok(heap < 200, `heap of ${heap} MB`);
   assert.ok(nodes < 20_000, `${nodes} elements`);
   assert.ok(median <= 17.5, `a frame takes ${median} ms`);
@@ -62,7 +81,7 @@ async function scrolled() {
   const element = document.querySelector("#log");
   const frames = [];
   let last = performance.now();
-  for (const end = last + 3000; last < end; ) {
+  for (const end = last + 3000; last < end;) {
     await new Promise((resolve) => requestAnimationFrame(resolve));
     const now = performance.now();
     frames.push(now - last);

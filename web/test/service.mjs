@@ -13,7 +13,7 @@ const run = promisify(execFile);
 
 /** Repeats a check until it returns a value. */
 export async function until(check, what, limit = 30_000) {
-  for (const deadline = Date.now() + limit; ; ) {
+  for (const deadline = Date.now() + limit; ;) {
     const found = await check();
     if (found) return found;
     if (Date.now() > deadline) throw new Error(`timeout: ${what}`);

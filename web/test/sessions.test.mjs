@@ -148,7 +148,7 @@ async function longestFrame(selector) {
   const element = document.querySelector(selector);
   let longest = 0;
   let last = performance.now();
-  for (const end = last + 1000; last < end; ) {
+  for (const end = last + 1000; last < end;) {
     await new Promise((resolve) => requestAnimationFrame(resolve));
     const now = performance.now();
     longest = Math.max(longest, now - last);

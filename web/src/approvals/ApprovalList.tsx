@@ -53,7 +53,12 @@ function Approval({ call }: { call: PendingApproval }) {
         <label>
           {t("input")}
           <textarea
-            class="code" rows={8} dir="ltr" spellcheck={false} value={edited} aria-invalid={isInvalid}
+            class="code"
+            rows={8}
+            dir="ltr"
+            spellcheck={false}
+            value={edited}
+            aria-invalid={isInvalid}
             onInput={(event) => (edited.value = event.currentTarget.value)}
           />
         </label>
@@ -66,13 +71,21 @@ function Approval({ call }: { call: PendingApproval }) {
       {mode.value === "deny" && (
         <label>
           {t("denyReason")}
-          <input type="text" dir="auto" maxLength={2000} value={reason} onInput={(event) => (reason.value = event.currentTarget.value)} />
+          <input
+            type="text"
+            dir="auto"
+            maxLength={2000}
+            value={reason}
+            onInput={(event) => (reason.value = event.currentTarget.value)}
+          />
         </label>
       )}
       <div class="row">
         {mode.value !== "deny" && (
           <button
-            type="button" class="primary" disabled={isBusy.value || isInvalid}
+            type="button"
+            class="primary"
+            disabled={isBusy.value || isInvalid}
             onClick={() => void decide(() => client.approve(sessionId, id, input === undefined ? {} : { input }))}
           >
             {t("approve")}
@@ -80,15 +93,23 @@ function Approval({ call }: { call: PendingApproval }) {
         )}
         {mode.value === "decide" && (
           <>
-            <button type="button" disabled={isBusy.value} onClick={() => void decide(() => client.approve(sessionId, id, { remember: "session" }))}>
+            <button
+              type="button"
+              disabled={isBusy.value}
+              onClick={() => void decide(() => client.approve(sessionId, id, { remember: "session" }))}
+            >
               {t("approveSession")}
             </button>
-            <button type="button" onClick={() => (mode.value = "edit")}>{t("editInput")}</button>
+            <button type="button" onClick={() => (mode.value = "edit")}>
+              {t("editInput")}
+            </button>
           </>
         )}
         {mode.value !== "edit" && (
           <button
-            type="button" class="danger" disabled={isBusy.value}
+            type="button"
+            class="danger"
+            disabled={isBusy.value}
             onClick={() => {
               if (mode.value === "decide") mode.value = "deny";
               else void decide(() => client.deny(sessionId, id, reason.value.trim() || undefined));
@@ -97,7 +118,11 @@ function Approval({ call }: { call: PendingApproval }) {
             {t("deny")}
           </button>
         )}
-        {mode.value !== "decide" && <button type="button" onClick={() => (mode.value = "decide")}>{t("cancel")}</button>}
+        {mode.value !== "decide" && (
+          <button type="button" onClick={() => (mode.value = "decide")}>
+            {t("cancel")}
+          </button>
+        )}
         <Deadline time={call.answer_by} />
       </div>
     </article>
@@ -126,5 +151,7 @@ function Deadline({ time }: { time: string }) {
     return () => clearInterval(timer);
   }, []);
   const left = Math.max(0, Date.parse(time) - now.value);
-  return <span class="note">{t("deadline", left < 60_000 ? milliseconds(left) : `${Math.floor(left / 60_000)} min`)}</span>;
+  return (
+    <span class="note">{t("deadline", left < 60_000 ? milliseconds(left) : `${Math.floor(left / 60_000)} min`)}</span>
+  );
 }

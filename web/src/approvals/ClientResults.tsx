@@ -42,7 +42,9 @@ function ResultForm({ call }: { call: ToolItem }) {
         <textarea rows={2} dir="auto" value={text} onInput={(event) => (text.value = event.currentTarget.value)} />
       </label>
       <div class="row">
-        <button type="submit" class="primary">{t("submit")}</button>
+        <button type="submit" class="primary">
+          {t("submit")}
+        </button>
       </div>
     </form>
   );

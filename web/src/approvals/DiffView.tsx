@@ -9,7 +9,9 @@ export function changeOf(name: string, input: Input): string | undefined {
   const file = String(input.file_path ?? input.path ?? "");
   if (typeof input.old_string === "string") return patchOf(file, input.old_string, String(input.new_string ?? ""));
   if (Array.isArray(input.edits)) {
-    const edits = (input.edits as Input[]).map((edit) => patchOf(file, String(edit.old_string ?? ""), String(edit.new_string ?? "")));
+    const edits = (input.edits as Input[]).map((edit) =>
+      patchOf(file, String(edit.old_string ?? ""), String(edit.new_string ?? "")),
+    );
     return edits.join("\n");
   }
   const writes = /write/i.test(name) && file !== "" && typeof input.content === "string";
@@ -29,7 +31,15 @@ export function DiffView({ patch }: { patch: string }) {
   return (
     <pre class="diff" tabIndex={0} dir="ltr">
       {shown.map((line, index) => {
-        const kind = headers.has(line.slice(0, 3)) ? "file" : line.startsWith("@@") ? "hunk" : line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "same";
+        const kind = headers.has(line.slice(0, 3))
+          ? "file"
+          : line.startsWith("@@")
+            ? "hunk"
+            : line.startsWith("+")
+              ? "added"
+              : line.startsWith("-")
+                ? "removed"
+                : "same";
         return <span key={index} class={`line ${kind}`}>{`${line}\n`}</span>;
       })}
     </pre>

@@ -79,7 +79,9 @@ export function Composer({ sessionId, draft, proposal }: Props) {
               {file.preview !== undefined && <img src={file.preview} alt="" />}
               <span>{file.name}</span>
               <button
-                type="button" class="quiet" aria-label={t("remove", file.name)}
+                type="button"
+                class="quiet"
+                aria-label={t("remove", file.name)}
                 onClick={() => (files.value = files.value.filter((one) => one !== file))}
               >
                 ✕
@@ -89,7 +91,13 @@ export function Composer({ sessionId, draft, proposal }: Props) {
         </ul>
       )}
       <textarea
-        id="message" ref={area} rows={1} dir="auto" value={text} aria-label={t("message")} placeholder={t("message")}
+        id="message"
+        ref={area}
+        rows={1}
+        dir="auto"
+        value={text}
+        aria-label={t("message")}
+        placeholder={t("message")}
         aria-describedby="message-hint"
         onInput={(event) => write(event.currentTarget.value)}
         onPaste={(event) => {
@@ -108,18 +116,26 @@ export function Composer({ sessionId, draft, proposal }: Props) {
         <label class="button quiet">
           {t("attach")}
           <input
-            type="file" multiple class="visually-hidden"
+            type="file"
+            multiple
+            class="visually-hidden"
             onChange={(event) => {
               void add([...(event.currentTarget.files ?? [])]);
               event.currentTarget.value = "";
             }}
           />
         </label>
-        <span class="note hint" id="message-hint">{t("messageHint")}</span>
+        <span class="note hint" id="message-hint">
+          {t("messageHint")}
+        </span>
         {isRunning && (
-          <button type="button" class="stop" onClick={stop}>{t("stop")}</button>
+          <button type="button" class="stop" onClick={stop}>
+            {t("stop")}
+          </button>
         )}
-        <button type="submit" class="primary" disabled={isBusy.value}>{t("send")}</button>
+        <button type="submit" class="primary" disabled={isBusy.value}>
+          {t("send")}
+        </button>
       </div>
     </form>
   );

@@ -61,7 +61,9 @@ function Queue() {
           return (
             <li key={runId}>
               <span dir="auto">{message?.kind === "user" ? textOf(message.content) : runId}</span>
-              <button type="button" onClick={() => void act(() => client.stop(id, runId))}>{t("removeQueued")}</button>
+              <button type="button" onClick={() => void act(() => client.stop(id, runId))}>
+                {t("removeQueued")}
+              </button>
             </li>
           );
         })}
@@ -81,8 +83,12 @@ function Outbox() {
           {error !== undefined && (
             <div class="row">
               <span class="error-text">{t("notSent", error)}</span>
-              <button type="button" onClick={() => void repost(id)}>{t("retry")}</button>
-              <button type="button" onClick={() => forget(id)}>{t("cancel")}</button>
+              <button type="button" onClick={() => void repost(id)}>
+                {t("retry")}
+              </button>
+              <button type="button" onClick={() => forget(id)}>
+                {t("cancel")}
+              </button>
             </div>
           )}
         </article>

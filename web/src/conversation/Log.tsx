@@ -47,8 +47,15 @@ export function Log() {
   return (
     <div class="log-frame">
       <div
-        class="log" ref={scroller} onScroll={onScroll} tabIndex={0} role="log" aria-live="off"
-        aria-label={t("conversation")} aria-busy={!isLoaded.value} id="log"
+        class="log"
+        ref={scroller}
+        onScroll={onScroll}
+        tabIndex={0}
+        role="log"
+        aria-live="off"
+        aria-label={t("conversation")}
+        aria-busy={!isLoaded.value}
+        id="log"
       >
         <div class="log-content" ref={content}>
           {shown.map((chunk, index) => {

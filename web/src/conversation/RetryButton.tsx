@@ -14,5 +14,9 @@ export function RetryButton({ runId }: { runId: string | undefined }) {
   const retry = () => {
     if (openId.value !== undefined) void post(openId.value, textOf(message.content));
   };
-  return <button type="button" onClick={retry}>{t("retry")}</button>;
+  return (
+    <button type="button" onClick={retry}>
+      {t("retry")}
+    </button>
+  );
 }

@@ -17,16 +17,28 @@ export function Sources() {
   useEffect(() => {
     sources.value = [];
     // Without them the answer is complete, too.
-    if (id !== undefined && runId !== undefined) void client.run(id, runId).then((run) => (sources.value = run.sources ?? []), () => undefined);
+    if (id !== undefined && runId !== undefined)
+      void client.run(id, runId).then(
+        (run) => (sources.value = run.sources ?? []),
+        () => undefined,
+      );
   }, [id, runId]);
   if (sources.value.length === 0) return null;
   return (
     <details class="sources">
-      <summary>{t("sources")} ({sources.value.length})</summary>
+      <summary>
+        {t("sources")} ({sources.value.length})
+      </summary>
       <ul>
         {sources.value.map(({ title, url }, index) => (
           <li key={index} dir="auto">
-            {url !== undefined && /^https?:/.test(url) ? <a href={url} target="_blank" rel="noopener noreferrer nofollow">{title}</a> : title}
+            {url !== undefined && /^https?:/.test(url) ? (
+              <a href={url} target="_blank" rel="noopener noreferrer nofollow">
+                {title}
+              </a>
+            ) : (
+              title
+            )}
           </li>
         ))}
       </ul>

@@ -21,7 +21,11 @@ export function Thread({ isInspecting }: { isInspecting: Signal<boolean> }) {
       <Log />
       <div class="bottom">
         <Dock />
-        {session.value?.archived ? <ArchivedNote /> : !isDeleted && <Composer draft={id ?? ""} sessionId={async () => id} />}
+        {session.value?.archived ? (
+          <ArchivedNote />
+        ) : (
+          !isDeleted && <Composer draft={id ?? ""} sessionId={async () => id} />
+        )}
       </div>
     </section>
   );
@@ -34,18 +38,32 @@ function Header({ isInspecting }: { isInspecting: Signal<boolean> }) {
   const usage = open?.model;
   return (
     <header class="thread-header">
-      <a href={hrefOf(undefined)} class="button quiet back" aria-label={t("back")} onClick={follow(undefined)}>←</a>
+      <a href={hrefOf(undefined)} class="button quiet back" aria-label={t("back")} onClick={follow(undefined)}>
+        ←
+      </a>
       <div class="thread-title">
         <h1 dir="auto">{title}</h1>
         <p class="note">
           <span class={`dot dot-${outcome.value}`} aria-hidden="true" /> {t(outcome.value)}
           {usage !== undefined && ` · ${usage}`}
           {open?.agent !== undefined && ` · ${open.agent.name}@${open.agent.version}`}
-          {parent !== undefined && <> · <a href={hrefOf(parent)} onClick={follow(parent)}>↑ {t("subAgent")}</a></>}
+          {parent !== undefined && (
+            <>
+              {" "}
+              ·{" "}
+              <a href={hrefOf(parent)} onClick={follow(parent)}>
+                ↑ {t("subAgent")}
+              </a>
+            </>
+          )}
         </p>
       </div>
       <BranchSwitcher />
-      <button type="button" aria-pressed={isInspecting.value} onClick={() => (isInspecting.value = !isInspecting.value)}>
+      <button
+        type="button"
+        aria-pressed={isInspecting.value}
+        onClick={() => (isInspecting.value = !isInspecting.value)}
+      >
         {t("inspect")}
       </button>
       <SessionMenu />
@@ -62,7 +80,10 @@ function ArchivedNote() {
   };
   return (
     <p class="composer note">
-      {t("archivedNote")} <button type="button" onClick={() => void restore()}>{t("restore")}</button>
+      {t("archivedNote")}{" "}
+      <button type="button" onClick={() => void restore()}>
+        {t("restore")}
+      </button>
     </p>
   );
 }

@@ -8,18 +8,32 @@ import { follow, hrefOf } from "../state/route";
 import { milliseconds, named, t } from "../text/text";
 
 const signs: Record<ToolItem["state"], string> = {
-  streaming: "…", running: "●", awaiting_approval: "!", awaiting_client: "!", denied: "⃠", done: "✓", failed: "✕",
+  streaming: "…",
+  running: "●",
+  awaiting_approval: "!",
+  awaiting_client: "!",
+  denied: "⃠",
+  done: "✓",
+  failed: "✕",
 };
 
 export function ToolCard({ tool }: { tool: ToolItem }) {
   // The body of a closed card is not in the document: a long conversation has many of them.
   const [isOpen, setOpen] = useState(false);
   return (
-    <details class={`tool tool-${tool.state}`} onToggle={(event) => setOpen(event.currentTarget.open)} data-call={tool.id}>
+    <details
+      class={`tool tool-${tool.state}`}
+      onToggle={(event) => setOpen(event.currentTarget.open)}
+      data-call={tool.id}
+    >
       <summary>
-        <span class="sign" aria-hidden="true">{signs[tool.state]}</span>
+        <span class="sign" aria-hidden="true">
+          {signs[tool.state]}
+        </span>
         <code class="tool-name">{tool.name}</code>
-        <span class="tool-subject" dir="auto">{subject(tool)}</span>
+        <span class="tool-subject" dir="auto">
+          {subject(tool)}
+        </span>
         <span class="tool-state">
           {tool.durationMs !== undefined && `${milliseconds(tool.durationMs)} · `}
           {named("tool_", tool.state)}
@@ -79,7 +93,9 @@ export function InputView({ name, input, text }: InputProps) {
   return (
     <>
       <p class="label">{typeof command === "string" ? t("command") : t("input")}</p>
-      <pre tabIndex={0} dir="ltr">{shown}</pre>
+      <pre tabIndex={0} dir="ltr">
+        {shown}
+      </pre>
     </>
   );
 }
@@ -87,7 +103,11 @@ export function InputView({ name, input, text }: InputProps) {
 function Output({ blocks }: { blocks: ContentBlock[] }) {
   const text = blocks.map((block) => block.text ?? `[${block.type}]`).join("\n");
   if (text === "") return <p class="note">{t("noOutput")}</p>;
-  return <pre tabIndex={0} dir="auto">{text}</pre>;
+  return (
+    <pre tabIndex={0} dir="auto">
+      {text}
+    </pre>
+  );
 }
 
 type Agent = NonNullable<ToolItem["subAgent"]>;
@@ -97,7 +117,9 @@ function SubAgent({ agent }: { agent: Agent }) {
     <section class="sub-agent" aria-label={t("subAgent")}>
       <p>
         <strong>{t("subAgent")}</strong>{" "}
-        <a href={hrefOf(agent.sessionId)} onClick={follow(agent.sessionId)}>{t("openSession")}</a>
+        <a href={hrefOf(agent.sessionId)} onClick={follow(agent.sessionId)}>
+          {t("openSession")}
+        </a>
       </p>
       {agent.conversation.items.map((item) => {
         if (item.kind === "text") return <Markdown key={item.id} text={item.text} />;

@@ -11,7 +11,11 @@ import { put } from "../state/sessions";
 import { exactTime, moment, t } from "../text/text";
 import { origins } from "../state/thread";
 
-export const textOf = (content: ContentBlock[]) => content.map((block) => block.text ?? "").join("\n").trim();
+export const textOf = (content: ContentBlock[]) =>
+  content
+    .map((block) => block.text ?? "")
+    .join("\n")
+    .trim();
 
 export function UserMessage({ item }: { item: UserItem }) {
   const [isEditing, setEditing] = useState(false);
@@ -22,10 +26,17 @@ export function UserMessage({ item }: { item: UserItem }) {
     <article class="user" aria-label={t("you")}>
       <Content content={item.content} />
       <footer>
-        {time !== undefined && <time dateTime={time} title={exactTime(time)}>{moment(time)}</time>}
-        <button type="button" class="quiet" onClick={() => setEditing(true)}>{t("edit")}</button>
+        {time !== undefined && (
+          <time dateTime={time} title={exactTime(time)}>
+            {moment(time)}
+          </time>
+        )}
+        <button type="button" class="quiet" onClick={() => setEditing(true)}>
+          {t("edit")}
+        </button>
         <button
-          type="button" class="quiet"
+          type="button"
+          class="quiet"
           onClick={() => void copyText(curl(`/sessions/${openId.value}/messages`, { content: text }))}
         >
           {t("curl")}
@@ -39,8 +50,17 @@ export function Content({ content }: { content: ContentBlock[] }) {
   return (
     <>
       {content.map((block, index) => {
-        if (block.type === "text") return <p key={index} dir="auto" class="plain">{block.text}</p>;
-        return <p key={index} class="attachment">{t("attachment", block.type)}</p>;
+        if (block.type === "text")
+          return (
+            <p key={index} dir="auto" class="plain">
+              {block.text}
+            </p>
+          );
+        return (
+          <p key={index} class="attachment">
+            {t("attachment", block.type)}
+          </p>
+        );
       })}
     </>
   );
@@ -76,7 +96,10 @@ function Editor({ id, text, close }: { id: string; text: string; close: () => vo
       <label>
         {t("edit")}
         <textarea
-          rows={4} dir="auto" value={value} autoFocus
+          rows={4}
+          dir="auto"
+          value={value}
+          autoFocus
           ref={(area) => {
             if (area !== null && document.activeElement !== area) area.focus();
           }}
@@ -85,8 +108,12 @@ function Editor({ id, text, close }: { id: string; text: string; close: () => vo
       </label>
       <p class="note">{t("editHint")}</p>
       <div class="row">
-        <button type="submit" class="primary" disabled={value.trim() === ""}>{t("sendFork")}</button>
-        <button type="button" onClick={close}>{t("cancel")}</button>
+        <button type="submit" class="primary" disabled={value.trim() === ""}>
+          {t("sendFork")}
+        </button>
+        <button type="button" onClick={close}>
+          {t("cancel")}
+        </button>
       </div>
     </form>
   );

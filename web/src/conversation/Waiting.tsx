@@ -24,7 +24,10 @@ export function Waiting() {
     const ask = () => {
       const path = `/sessions/${id}/runs/${runId}/explain`;
       // A reason that cannot be read, for example by a token, is left out.
-      void read<Explanation>(path).then((found) => (explanation.value = found), () => undefined);
+      void read<Explanation>(path).then(
+        (found) => (explanation.value = found),
+        () => undefined,
+      );
     };
     const timer = setTimeout(ask, patience);
     return () => clearTimeout(timer);

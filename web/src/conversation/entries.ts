@@ -30,7 +30,8 @@ export class Chunks {
     for (let start = 0; start < entries.length; start += chunkSize) {
       const part = entries.slice(start, start + chunkSize);
       const same = this.before[chunks.length];
-      const isSame = same?.entries.length === part.length && part.every((entry, at) => isEqual(entry, same.entries[at]));
+      const isSame =
+        same?.entries.length === part.length && part.every((entry, at) => isEqual(entry, same.entries[at]));
       chunks.push(isSame && same !== undefined ? same : { id: part[0]?.id ?? "", entries: part });
     }
     this.before = chunks;
@@ -42,7 +43,8 @@ export class Chunks {
     for (let at = 0; at < items.length; at++) {
       const item = items[at] as Item;
       const calls = [item];
-      while (at + 1 < items.length && areTogether(item, items[at + 1] as Item, origins)) calls.push(items[++at] as Item);
+      while (at + 1 < items.length && areTogether(item, items[at + 1] as Item, origins))
+        calls.push(items[++at] as Item);
       entries.push(calls.length === 1 ? item : { kind: "calls", id: item.id, calls: calls as ToolItem[] });
     }
     return entries;
@@ -59,6 +61,11 @@ function isEqual(one: Entry, other: Entry | undefined): boolean {
 export function guessHeight(entry: Entry): number {
   if (entry.kind === "calls") return 60 + 44 * entry.calls.length;
   if (entry.kind === "tool" || entry.kind === "thinking") return 56;
-  const text = entry.kind === "text" ? entry.text : entry.kind === "user" ? entry.content.map((block) => block.text ?? "").join("\n") : "";
+  const text =
+    entry.kind === "text"
+      ? entry.text
+      : entry.kind === "user"
+        ? entry.content.map((block) => block.text ?? "").join("\n")
+        : "";
   return 56 + 24 * (text.length / 90 + text.split("\n").length);
 }

@@ -27,22 +27,32 @@ export function EventsView({ sessionId }: { sessionId: string }) {
   useEffect(() => void load(), [sessionId, newest]);
 
   const words = filter.value.toLowerCase().trim();
-  const shown = words === "" ? events.value : events.value.filter((event) => JSON.stringify(event).toLowerCase().includes(words));
+  const shown =
+    words === "" ? events.value : events.value.filter((event) => JSON.stringify(event).toLowerCase().includes(words));
   const oldest = events.value.at(-1)?.seq;
   return (
     <>
       <div class="row">
         <input
-          type="search" aria-label={t("filter")} placeholder={t("filter")} value={filter}
+          type="search"
+          aria-label={t("filter")}
+          placeholder={t("filter")}
+          value={filter}
           onInput={(event) => (filter.value = event.currentTarget.value)}
         />
-        <button type="button" onClick={() => void copyText(curl(path))}>{t("curl")}</button>
+        <button type="button" onClick={() => void copyText(curl(path))}>
+          {t("curl")}
+        </button>
       </div>
       {shown.length === 0 && <p class="note">{t("nothing")}</p>}
       {shown.map((event) => (
         <EventRow key={event.seq} event={event} />
       ))}
-      {hasMore.value && <button type="button" class="more" onClick={() => void load(oldest)}>{t("loadMore")}</button>}
+      {hasMore.value && (
+        <button type="button" class="more" onClick={() => void load(oldest)}>
+          {t("loadMore")}
+        </button>
+      )}
     </>
   );
 }
@@ -52,9 +62,16 @@ function EventRow({ event }: { event: NumberedEvent }) {
   return (
     <details class="event" onToggle={(toggled) => (isOpen.value = toggled.currentTarget.open)}>
       <summary>
-        <span class="seq">{event.seq}</span> <code>{event.type}</code> <time class="note" dateTime={event.created_at}>{exactTime(event.created_at)}</time>
+        <span class="seq">{event.seq}</span> <code>{event.type}</code>{" "}
+        <time class="note" dateTime={event.created_at}>
+          {exactTime(event.created_at)}
+        </time>
       </summary>
-      {isOpen.value && <pre tabIndex={0} dir="ltr">{JSON.stringify(event, null, 2)}</pre>}
+      {isOpen.value && (
+        <pre tabIndex={0} dir="ltr">
+          {JSON.stringify(event, null, 2)}
+        </pre>
+      )}
     </details>
   );
 }

@@ -39,11 +39,15 @@ export function Inspector({ close }: { close: () => void }) {
     <section class="inspector" aria-label={t("inspect")}>
       <header class="row">
         <h1>{t("inspect")}</h1>
-        <button type="button" class="quiet" aria-label={t("close")} onClick={close}>✕</button>
+        <button type="button" class="quiet" aria-label={t("close")} onClick={close}>
+          ✕
+        </button>
       </header>
       <div class="segments" role="group" aria-label={t("inspect")}>
         {tabs.map((one) => (
-          <button key={one} type="button" aria-pressed={tab.value === one} onClick={() => (tab.value = one)}>{t(one)}</button>
+          <button key={one} type="button" aria-pressed={tab.value === one} onClick={() => (tab.value = one)}>
+            {t(one)}
+          </button>
         ))}
       </div>
       {tab.value !== "events" && runs.value.length > 0 && (

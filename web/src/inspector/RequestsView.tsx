@@ -37,8 +37,12 @@ export function RequestsView({ sessionId, runId }: Props) {
 
 /** The event of a request. It has no number, so the two are compared by what both have measured. */
 function endOf({ duration_ms: duration, usage }: ModelRequest, ends: End[]): End | undefined {
-  return ends.find(({ duration_ms, model_usage: used }) =>
-    duration_ms === duration && used.input_tokens === usage.input_tokens && used.output_tokens === usage.output_tokens);
+  return ends.find(
+    ({ duration_ms, model_usage: used }) =>
+      duration_ms === duration &&
+      used.input_tokens === usage.input_tokens &&
+      used.output_tokens === usage.output_tokens,
+  );
 }
 
 interface RequestProps {
@@ -50,7 +54,8 @@ interface RequestProps {
 function RequestView({ request, end, path }: RequestProps) {
   const body = useSignal<string | undefined>(undefined);
   const { usage, prefix } = request;
-  const input = (usage.input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0) + (usage.cache_read_input_tokens ?? 0);
+  const input =
+    (usage.input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0) + (usage.cache_read_input_tokens ?? 0);
   const change = end?.prefix_changed;
   const load = async () => {
     const whole = await act(() => read<ModelRequest>(path));
@@ -64,35 +69,63 @@ function RequestView({ request, end, path }: RequestProps) {
       }}
     >
       <summary>
-        <strong>{t("request", request.n)}</strong> {request.model} · {milliseconds(request.duration_ms)} · {number(input)} → {number(usage.output_tokens ?? 0)} {t("tokens")}
+        <strong>{t("request", request.n)}</strong> {request.model} · {milliseconds(request.duration_ms)} ·{" "}
+        {number(input)} → {number(usage.output_tokens ?? 0)} {t("tokens")}
         {request.cost !== undefined && ` · ${dollars(request.cost)}`}
         {request.error !== undefined && <span class="error-text"> ✕ {request.error.type}</span>}
         {change !== undefined && <span class="badge bad">{t("cacheBroke", reason(change))}</span>}
       </summary>
       {request.error !== undefined && <p class="error-text">{request.error.message}</p>}
       <dl class="facts">
-        <div><dt>{t("uncached")}</dt><dd>{number(usage.input_tokens ?? 0)}</dd></div>
-        <div><dt>{t("cacheWrite")}</dt><dd>{number(usage.cache_creation_input_tokens ?? 0)}</dd></div>
-        <div><dt>{t("cacheRead")}</dt><dd>{number(usage.cache_read_input_tokens ?? 0)}</dd></div>
-        <div><dt>{t("outputTokens")}</dt><dd>{number(usage.output_tokens ?? 0)}</dd></div>
+        <div>
+          <dt>{t("uncached")}</dt>
+          <dd>{number(usage.input_tokens ?? 0)}</dd>
+        </div>
+        <div>
+          <dt>{t("cacheWrite")}</dt>
+          <dd>{number(usage.cache_creation_input_tokens ?? 0)}</dd>
+        </div>
+        <div>
+          <dt>{t("cacheRead")}</dt>
+          <dd>{number(usage.cache_read_input_tokens ?? 0)}</dd>
+        </div>
+        <div>
+          <dt>{t("outputTokens")}</dt>
+          <dd>{number(usage.output_tokens ?? 0)}</dd>
+        </div>
       </dl>
-      {request.attempts.length > 1 && <p class="note">{request.attempts.map(({ status, error }) => error ?? status ?? "–").join(", ")}</p>}
+      {request.attempts.length > 1 && (
+        <p class="note">{request.attempts.map(({ status, error }) => error ?? status ?? "–").join(", ")}</p>
+      )}
       {prefix !== undefined && (
         <>
           <p class="label">{t("hashes")}</p>
           <dl class="hashes">
             {(["tools", "system", "messages"] as const).map((part) => (
-              <div key={part}><dt>{part}</dt><dd><code>{String(prefix[part]).slice(0, 16)}</code></dd></div>
+              <div key={part}>
+                <dt>{part}</dt>
+                <dd>
+                  <code>{String(prefix[part]).slice(0, 16)}</code>
+                </dd>
+              </div>
             ))}
           </dl>
         </>
       )}
       <div class="row">
         <p class="label">{t("body")}</p>
-        <button type="button" onClick={() => void copyText(curl(path))}>{t("curl")}</button>
-        {body.value !== undefined && <button type="button" onClick={() => void copyText(body.value ?? "")}>{t("copy")}</button>}
+        <button type="button" onClick={() => void copyText(curl(path))}>
+          {t("curl")}
+        </button>
+        {body.value !== undefined && (
+          <button type="button" onClick={() => void copyText(body.value ?? "")}>
+            {t("copy")}
+          </button>
+        )}
       </div>
-      <pre tabIndex={0} dir="ltr">{body.value ?? t("loading")}</pre>
+      <pre tabIndex={0} dir="ltr">
+        {body.value ?? t("loading")}
+      </pre>
     </details>
   );
 }

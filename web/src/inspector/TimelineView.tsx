@@ -41,28 +41,40 @@ export function TimelineView({ sessionId, runId }: Props) {
         </tr>
       </thead>
       <tbody>
-        {spans.value.toSorted((one, other) => one.start - other.start).map((span) => {
-          const length = (span.end ?? now.value) - span.start;
-          const bar = { insetInlineStart: `${((span.start - first) / whole) * 100}%`, width: `${Math.max(0.5, (length / whole) * 100)}%` };
-          return (
-            <tr key={span.id} class={`span-${span.kind}`}>
-              <th scope="row">
-                {span.kind === "model" ? `${t("modelRequest")}: ${span.name}` : span.name}
-                {span.isError && <span class="error-text"> ✕ {t("failed")}</span>}
-                <span class="track" aria-hidden="true"><span class="bar" style={bar} /></span>
-              </th>
-              <td>+{milliseconds(span.start - first)}</td>
-              <td>{span.end === undefined ? "…" : milliseconds(length)}</td>
-            </tr>
-          );
-        })}
+        {spans.value
+          .toSorted((one, other) => one.start - other.start)
+          .map((span) => {
+            const length = (span.end ?? now.value) - span.start;
+            const bar = {
+              insetInlineStart: `${((span.start - first) / whole) * 100}%`,
+              width: `${Math.max(0.5, (length / whole) * 100)}%`,
+            };
+            return (
+              <tr key={span.id} class={`span-${span.kind}`}>
+                <th scope="row">
+                  {span.kind === "model" ? `${t("modelRequest")}: ${span.name}` : span.name}
+                  {span.isError && <span class="error-text"> ✕ {t("failed")}</span>}
+                  <span class="track" aria-hidden="true">
+                    <span class="bar" style={bar} />
+                  </span>
+                </th>
+                <td>+{milliseconds(span.start - first)}</td>
+                <td>{span.end === undefined ? "…" : milliseconds(length)}</td>
+              </tr>
+            );
+          })}
       </tbody>
     </table>
   );
 }
 
 /** Reads the events of a run until it settles or waits for the client. */
-async function follow(sessionId: string, runId: string, signal: AbortSignal, show: (spans: readonly Span[]) => void): Promise<void> {
+async function follow(
+  sessionId: string,
+  runId: string,
+  signal: AbortSignal,
+  show: (spans: readonly Span[]) => void,
+): Promise<void> {
   let spans: readonly Span[] = [];
   const render = perFrame(() => {
     if (!signal.aborted) show(spans);

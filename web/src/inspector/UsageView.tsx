@@ -45,7 +45,9 @@ function Buckets({ title, usage, cost }: { title: string; usage: Counts; cost: n
           <tr key={name}>
             <th scope="row">
               {t(text)}
-              <span class="track" aria-hidden="true"><span class="bar" style={{ width: `${(value(name) / largest) * 100}%` }} /></span>
+              <span class="track" aria-hidden="true">
+                <span class="bar" style={{ width: `${(value(name) / largest) * 100}%` }} />
+              </span>
             </th>
             <td>{number(value(name))}</td>
           </tr>
@@ -71,7 +73,9 @@ function Check({ sessionId }: { sessionId: string }) {
   const found = result.value;
   return (
     <section class="verification">
-      <button type="button" onClick={() => void check()}>{t("verify")}</button>
+      <button type="button" onClick={() => void check()}>
+        {t("verify")}
+      </button>
       {found !== undefined && (
         <p role="status">
           <span class={`badge ${found.is_valid ? "good" : "bad"}`}>
@@ -79,7 +83,9 @@ function Check({ sessionId }: { sessionId: string }) {
           </span>
         </p>
       )}
-      {found !== undefined && found.findings.length > 0 && <pre tabIndex={0}>{JSON.stringify(found.findings, null, 2)}</pre>}
+      {found !== undefined && found.findings.length > 0 && (
+        <pre tabIndex={0}>{JSON.stringify(found.findings, null, 2)}</pre>
+      )}
     </section>
   );
 }

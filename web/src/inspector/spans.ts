@@ -28,17 +28,24 @@ export function withEvent(spans: readonly Span[], event: Event): readonly Span[]
     ...spans.filter(({ id }) => id !== span.id),
     { start: at, end: undefined, isError: false, ...span },
   ];
-  const end = (id: string, changes: Partial<Span>) => spans.map((span) => (span.id === id ? { ...span, end: at, ...changes } : span));
+  const end = (id: string, changes: Partial<Span>) =>
+    spans.map((span) => (span.id === id ? { ...span, end: at, ...changes } : span));
   switch (event.type) {
     case "session.status_running":
-      if (event.attempt > 1 && !followsDecision(spans)) return add({ id: event.id, kind: "takeover", name: t("takeover", event.attempt), end: at });
+      if (event.attempt > 1 && !followsDecision(spans))
+        return add({ id: event.id, kind: "takeover", name: t("takeover", event.attempt), end: at });
       return spans;
     case "span.model_request_start":
       return add({ id: event.id, kind: "model", name: event.model });
     case "span.model_request_end":
       return end(event.model_request_start_id, { isError: event.is_error });
     case "session.status_rescheduled":
-      return add({ id: event.id, kind: "retry", name: t("retryAt", event.attempt), end: Date.parse(event.retry_at ?? "") || at });
+      return add({
+        id: event.id,
+        kind: "retry",
+        name: t("retryAt", event.attempt),
+        end: Date.parse(event.retry_at ?? "") || at,
+      });
     case "agent.tool_use":
     case "agent.custom_tool_use":
       return add({ id: event.id, kind: "tool", name: event.name });
@@ -54,7 +61,14 @@ export function withEvent(spans: readonly Span[], event: Event): readonly Span[]
       if (event.stop_reason.type !== "requires_action") return spans.map((span) => ({ ...span, end: span.end ?? at }));
       const known = new Set(spans.map(({ id }) => id));
       const waits = event.stop_reason.event_ids.filter((id) => !known.has(`wait ${id}`));
-      const added = waits.map((id): Span => ({ id: `wait ${id}`, kind: "wait", name: t("wait"), start: at, end: undefined, isError: false }));
+      const added = waits.map((id): Span => ({
+        id: `wait ${id}`,
+        kind: "wait",
+        name: t("wait"),
+        start: at,
+        end: undefined,
+        isError: false,
+      }));
       return [...spans, ...added];
     }
     default:

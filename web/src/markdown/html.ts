@@ -1,6 +1,6 @@
 /** Markdown of a model as HTML that runs nothing and loads nothing. */
 
-import DOMPurify from "dompurify";
+import DOMPurify, { type Config } from "dompurify";
 import { Marked, type Tokens } from "marked";
 
 const names: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
@@ -50,15 +50,40 @@ const marked = new Marked({
   },
 });
 
-const allowed = {
+const allowed: Config = {
   ALLOWED_TAGS: [
-    "a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
-    "pre", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+    "a",
+    "blockquote",
+    "br",
+    "code",
+    "del",
+    "div",
+    "em",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "span",
+    "strong",
+    "table",
+    "tbody",
+    "td",
+    "th",
+    "thead",
+    "tr",
+    "ul",
   ],
   ALLOWED_ATTR: ["class", "dir", "href", "rel", "start", "tabindex", "target"],
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
   RETURN_TRUSTED_TYPE: true,
-} as const;
+};
 
 DOMPurify.addHook("afterSanitizeAttributes", (node) => {
   if (node.tagName === "A") {
@@ -71,9 +96,9 @@ DOMPurify.addHook("afterSanitizeAttributes", (node) => {
   }
 });
 
-/** Text that DOMPurify has allowed. With trusted types it is an object. */
+/** HTML with nothing but the allowed tags and attributes. With trusted types it is an object. */
 export function sanitized(html: string): string {
-  return DOMPurify.sanitize(html, { ...allowed, ALLOWED_TAGS: [...allowed.ALLOWED_TAGS], ALLOWED_ATTR: [...allowed.ALLOWED_ATTR] }) as unknown as string;
+  return DOMPurify.sanitize(html, allowed) as unknown as string;
 }
 
 export function htmlOf(markdown: string): string {

@@ -18,7 +18,8 @@ export type Verification = Schemas["VerificationResource"];
 /** The URL of the service: the page is in a folder of it. */
 export const base = new URL("../", location.origin + location.pathname);
 
-const headers = (): Record<string, string> => (key.peek() === undefined ? {} : { authorization: `Bearer ${key.peek()}` });
+const headers = (): Record<string, string> =>
+  key.peek() === undefined ? {} : { authorization: `Bearer ${key.peek()}` };
 
 export const client = new Twostep({ baseUrl: base, headers });
 
@@ -32,7 +33,7 @@ export function read<T>(path: string, query: Query = {}): Promise<T> {
 /** Reads all pages of a list. */
 export async function readAll<T>(path: string, query: Query = {}): Promise<T[]> {
   const items: T[] = [];
-  for (let after: string | undefined; ; ) {
+  for (let after: string | undefined; ;) {
     const page = await read<Page<T>>(path, { limit: 200, ...query, after });
     items.push(...page.data);
     if (page.data.length === 0 || page.next_cursor == null) return items;

@@ -5,7 +5,16 @@ import type { Session } from "@twostep/client";
 import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { follow, hrefOf, openId } from "../state/route";
-import { hasMore, isListLoading, list, listedStatus, loadMore, mayList, search, showsArchived } from "../state/sessions";
+import {
+  hasMore,
+  isListLoading,
+  list,
+  listedStatus,
+  loadMore,
+  mayList,
+  search,
+  showsArchived,
+} from "../state/sessions";
 import { session } from "../state/thread";
 import { exactTime, moment, named, t } from "../text/text";
 import { SubAgentList } from "./SubAgentList";
@@ -16,14 +25,22 @@ export function SessionList() {
     <nav class="sessions" aria-label={t("sessions")}>
       <div class="row">
         <input
-          type="search" id="search" aria-label={t("searchSessions")} placeholder={t("searchSessions")} dir="auto"
-          value={search} maxLength={200} onInput={(event) => (search.value = event.currentTarget.value)}
+          type="search"
+          id="search"
+          aria-label={t("searchSessions")}
+          placeholder={t("searchSessions")}
+          dir="auto"
+          value={search}
+          maxLength={200}
+          onInput={(event) => (search.value = event.currentTarget.value)}
         />
       </div>
       <div class="segments" role="group" aria-label={t("listShown")}>
         {([false, true] as const).map((archived) => (
           <button
-            key={String(archived)} type="button" aria-pressed={showsArchived.value === archived}
+            key={String(archived)}
+            type="button"
+            aria-pressed={showsArchived.value === archived}
             onClick={() => (showsArchived.value = archived)}
           >
             {t(archived ? "archived" : "active")}
@@ -61,11 +78,22 @@ function Row({ session: one }: { session: Session }) {
   const status = listedStatus(one);
   return (
     <li>
-      <a href={hrefOf(one.id)} class="session" aria-current={isOpen ? "page" : undefined} onClick={follow(one.id)} data-id={one.id}>
+      <a
+        href={hrefOf(one.id)}
+        class="session"
+        aria-current={isOpen ? "page" : undefined}
+        onClick={follow(one.id)}
+        data-id={one.id}
+      >
         <span class={`dot dot-${status}`} aria-hidden="true" />
-        <span class="session-title" dir="auto">{one.title ?? t("untitled")}</span>
+        <span class="session-title" dir="auto">
+          {one.title ?? t("untitled")}
+        </span>
         <span class="session-note">
-          {named("", status)} · <time dateTime={one.updated_at} title={exactTime(one.updated_at)}>{moment(one.updated_at)}</time>
+          {named("", status)} ·{" "}
+          <time dateTime={one.updated_at} title={exactTime(one.updated_at)}>
+            {moment(one.updated_at)}
+          </time>
         </span>
       </a>
       {(isOpen || isParent) && <SubAgentList parent={one.id} />}
@@ -89,5 +117,9 @@ function More() {
     return () => observer.disconnect();
   }, [hasMore.value, list.value.length]);
   if (!hasMore.value) return null;
-  return <button ref={button} type="button" class="more" onClick={() => void loadMore()}>{t("loadMore")}</button>;
+  return (
+    <button ref={button} type="button" class="more" onClick={() => void loadMore()}>
+      {t("loadMore")}
+    </button>
+  );
 }

@@ -46,11 +46,15 @@ export function SessionMenu() {
     notifies.value = !notifies.value && (await Notification.requestPermission()) === "granted";
   };
   const item = (text: string, action: () => unknown) => (
-    <button key={text} type="button" onClick={choose(action)}>{text}</button>
+    <button key={text} type="button" onClick={choose(action)}>
+      {text}
+    </button>
   );
   return (
     <>
-      <button type="button" popovertarget="session-menu" aria-haspopup="true" title={t("more")} aria-label={t("more")}>⋯</button>
+      <button type="button" popovertarget="session-menu" aria-haspopup="true" title={t("more")} aria-label={t("more")}>
+        ⋯
+      </button>
       <div id="session-menu" class="menu" popover="auto" ref={menu}>
         {item(t("rename"), () => (dialog.value = "rename"))}
         {item(t("fork"), forkHere)}
@@ -62,14 +66,22 @@ export function SessionMenu() {
         {item(`${t("remove_")}…`, () => (dialog.value = "delete"))}
       </div>
       {dialog.value === "rename" && (
-        <RenameDialog title={open.title ?? ""} close={() => (dialog.value = undefined)} save={(title) => change({ title: title || null })} />
+        <RenameDialog
+          title={open.title ?? ""}
+          close={() => (dialog.value = undefined)}
+          save={(title) => change({ title: title || null })}
+        />
       )}
       {dialog.value === "delete" && (
         <Dialog title={t("remove_")} close={() => (dialog.value = undefined)}>
           <p>{t("confirmDelete")}</p>
           <div class="row">
-            <button type="button" class="danger" onClick={() => void remove()}>{t("remove_")}</button>
-            <button type="button" onClick={() => (dialog.value = undefined)}>{t("cancel")}</button>
+            <button type="button" class="danger" onClick={() => void remove()}>
+              {t("remove_")}
+            </button>
+            <button type="button" onClick={() => (dialog.value = undefined)}>
+              {t("cancel")}
+            </button>
           </div>
         </Dialog>
       )}
@@ -95,11 +107,21 @@ function RenameDialog({ title, close, save }: RenameProps) {
       >
         <label>
           {t("title")}
-          <input type="text" dir="auto" maxLength={500} value={value} onInput={(event) => (value.value = event.currentTarget.value)} />
+          <input
+            type="text"
+            dir="auto"
+            maxLength={500}
+            value={value}
+            onInput={(event) => (value.value = event.currentTarget.value)}
+          />
         </label>
         <div class="row">
-          <button type="submit" class="primary">{t("save")}</button>
-          <button type="button" onClick={close}>{t("cancel")}</button>
+          <button type="submit" class="primary">
+            {t("save")}
+          </button>
+          <button type="button" onClick={close}>
+            {t("cancel")}
+          </button>
         </div>
       </form>
     </Dialog>

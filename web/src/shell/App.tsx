@@ -38,15 +38,33 @@ export function App() {
   const isOpen = openId.value !== undefined;
   return (
     <div class={`app${isOpen ? " app-open" : ""}${isOpen && isInspecting.value ? " app-inspecting" : ""}`}>
-      <a class="skip" href="#message" onClick={(event) => focusMessage(event)}>{t("skip")}</a>
+      <a class="skip" href="#message" onClick={(event) => focusMessage(event)}>
+        {t("skip")}
+      </a>
       <aside class="sidebar">
         <header class="row">
-          <a href="./" class="brand" onClick={(event) => {
-            event.preventDefault();
-            go(undefined);
-          }}>twostep</a>
-          <button type="button" onClick={openNew} aria-current={isOpen ? undefined : "page"}>{t("newSession")}</button>
-          <button type="button" class="quiet" aria-label={t("settings")} title={t("settings")} onClick={() => (showsSettings.value = true)}>⚙</button>
+          <a
+            href="./"
+            class="brand"
+            onClick={(event) => {
+              event.preventDefault();
+              go(undefined);
+            }}
+          >
+            twostep
+          </a>
+          <button type="button" onClick={openNew} aria-current={isOpen ? undefined : "page"}>
+            {t("newSession")}
+          </button>
+          <button
+            type="button"
+            class="quiet"
+            aria-label={t("settings")}
+            title={t("settings")}
+            onClick={() => (showsSettings.value = true)}
+          >
+            ⚙
+          </button>
         </header>
         {mayList.value && <SessionList />}
       </aside>

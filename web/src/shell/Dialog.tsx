@@ -26,7 +26,9 @@ export function Dialog({ title, close, children }: Props) {
     <dialog ref={element} aria-labelledby={id} onClose={close}>
       <header class="row">
         <h2 id={id}>{title}</h2>
-        <button type="button" class="quiet" aria-label={t("close")} onClick={close}>✕</button>
+        <button type="button" class="quiet" aria-label={t("close")} onClick={close}>
+          ✕
+        </button>
       </header>
       {children}
     </dialog>

@@ -24,16 +24,28 @@ export function KeyForm() {
         }}
       >
         <h2 id="key-title">{t("keyTitle")}</h2>
-        {key.value !== undefined && <p class="error-text" role="alert">{t("keyRefused")}</p>}
+        {key.value !== undefined && (
+          <p class="error-text" role="alert">
+            {t("keyRefused")}
+          </p>
+        )}
         <label>
           {t("keyLabel")}
           <input
-            type="password" autocomplete="off" spellcheck={false} value={value} aria-describedby="key-hint"
+            type="password"
+            autocomplete="off"
+            spellcheck={false}
+            value={value}
+            aria-describedby="key-hint"
             onInput={(event) => (value.value = event.currentTarget.value)}
           />
         </label>
-        <p class="note" id="key-hint">{t("keyHint")}</p>
-        <button type="submit" class="primary">{t("keyUse")}</button>
+        <p class="note" id="key-hint">
+          {t("keyHint")}
+        </p>
+        <button type="submit" class="primary">
+          {t("keyUse")}
+        </button>
       </form>
     </dialog>
   );

@@ -22,7 +22,9 @@ export function Settings({ close }: { close: () => void }) {
           }}
         >
           {languages.map((one) => (
-            <option key={one} value={one} lang={one}>{names[one]}</option>
+            <option key={one} value={one} lang={one}>
+              {names[one]}
+            </option>
           ))}
         </select>
       </label>
@@ -36,7 +38,9 @@ export function Settings({ close }: { close: () => void }) {
           }}
         >
           {themes.map((one) => (
-            <option key={one} value={one}>{named("theme_", one)}</option>
+            <option key={one} value={one}>
+              {named("theme_", one)}
+            </option>
           ))}
         </select>
       </label>
@@ -44,12 +48,16 @@ export function Settings({ close }: { close: () => void }) {
       <dl class="shortcuts">
         {shortcuts.map(({ keys, text }) => (
           <div key={keys}>
-            <dt><kbd>{keys}</kbd></dt>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
             <dd>{t(text)}</dd>
           </div>
         ))}
       </dl>
-      <p class="note"><a href="./licenses.txt">{t("licenses")}</a></p>
+      <p class="note">
+        <a href="./licenses.txt">{t("licenses")}</a>
+      </p>
       {key.value !== undefined && (
         <button
           type="button"

@@ -48,7 +48,9 @@ export function StartOptions({ catalog, chosen }: Props) {
           <select value={agent} onChange={(event) => set({ agent: event.currentTarget.value })}>
             <option value="">{t("noAgent")}</option>
             {agents.map(({ name, description }) => (
-              <option key={name} value={name}>{description === undefined ? name : `${name}: ${description}`}</option>
+              <option key={name} value={name}>
+                {description === undefined ? name : `${name}: ${description}`}
+              </option>
             ))}
           </select>
         </label>
@@ -56,19 +58,34 @@ export function StartOptions({ catalog, chosen }: Props) {
           {t("model")}
           <select value={model} onChange={(event) => set({ model: event.currentTarget.value })}>
             <option value="">{t("modelDefault", main)}</option>
-            {models.filter(({ available }) => available !== false).map(({ id }) => <option key={id} value={id}>{id}</option>)}
+            {models
+              .filter(({ available }) => available !== false)
+              .map(({ id }) => (
+                <option key={id} value={id}>
+                  {id}
+                </option>
+              ))}
           </select>
         </label>
         <label>
           {t("mode")}
           <select value={mode} onChange={(event) => set({ mode: event.currentTarget.value })}>
             <option value="">{t("modeDefault")}</option>
-            {modes.map((one) => <option key={one} value={one}>{named("mode_", one)}</option>)}
+            {modes.map((one) => (
+              <option key={one} value={one}>
+                {named("mode_", one)}
+              </option>
+            ))}
           </select>
         </label>
         <label>
           {t("workspace")}
-          <input type="text" value={workspace} placeholder={t("workspaceHint")} onInput={(event) => set({ workspace: event.currentTarget.value })} />
+          <input
+            type="text"
+            value={workspace}
+            placeholder={t("workspaceHint")}
+            onInput={(event) => set({ workspace: event.currentTarget.value })}
+          />
         </label>
       </div>
       {tools.length > 0 && <ToolChoice catalog={catalog} chosen={chosen} set={set} />}
@@ -92,7 +109,9 @@ function ToolChoice({ catalog: { tools }, chosen, set }: Props & { set: (changes
       </label>
       <label class="choice">
         <input
-          type="radio" name="tools" checked={names !== undefined}
+          type="radio"
+          name="tools"
+          checked={names !== undefined}
           onChange={() => set({ tools: tools.filter((tool) => tool.default).map(({ name }) => name) })}
         />
         {t("toolsChosen")}
@@ -101,7 +120,11 @@ function ToolChoice({ catalog: { tools }, chosen, set }: Props & { set: (changes
         <div class="tool-choice">
           {tools.map(({ name, description }) => (
             <label key={name} class="choice" title={description}>
-              <input type="checkbox" checked={names.includes(name)} onChange={(event) => toggle(name, event.currentTarget.checked)} />
+              <input
+                type="checkbox"
+                checked={names.includes(name)}
+                onChange={(event) => toggle(name, event.currentTarget.checked)}
+              />
               <code>{name}</code>
             </label>
           ))}
@@ -118,7 +141,9 @@ function Servers({ catalog: { tools } }: { catalog: Catalog }) {
     <section aria-label={t("servers")}>
       <h2>{t("servers")}</h2>
       <ul>
-        {[...servers].map(([name, count]) => <li key={name}>{t("serverTools", name, count)}</li>)}
+        {[...servers].map(([name, count]) => (
+          <li key={name}>{t("serverTools", name, count)}</li>
+        ))}
       </ul>
     </section>
   );

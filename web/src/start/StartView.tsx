@@ -46,7 +46,8 @@ export function StartView() {
               {examples.map((example) => (
                 <li key={example}>
                   <button
-                    type="button" lang="en"
+                    type="button"
+                    lang="en"
                     onClick={() => {
                       proposal.value = undefined;
                       proposal.value = t(example);

@@ -23,7 +23,12 @@ export async function loadCatalog(): Promise<Catalog> {
     ({ features }) => features.bypass,
     () => false,
   );
-  const [agents, models, tools, mayBypass] = await Promise.all([list<Agent>("/agents"), list<Model>("/models"), list<Tool>("/tools"), info]);
+  const [agents, models, tools, mayBypass] = await Promise.all([
+    list<Agent>("/agents"),
+    list<Model>("/models"),
+    list<Tool>("/tools"),
+    info,
+  ]);
   return { agents, models, tools, mayBypass };
 }
 

@@ -37,7 +37,8 @@ function waitingSessions(sessionId: string, conversation: Conversation): Waiting
     if (item.kind !== "tool") continue;
     if (item.state === "awaiting_approval") calls.push(item.id);
     const agent = item.subAgent;
-    if (agent !== undefined && item.state === "running") found.push(...waitingSessions(agent.sessionId, agent.conversation));
+    if (agent !== undefined && item.state === "running")
+      found.push(...waitingSessions(agent.sessionId, agent.conversation));
   }
   if (calls.length > 0) found.unshift({ sessionId, calls });
   return found;

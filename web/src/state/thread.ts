@@ -1,7 +1,15 @@
 /** The open session: its settings, its conversation from events, and the state of the connection. */
 
 import { batch, computed, effect, signal } from "@preact/signals";
-import { type Connection, type Conversation, ProblemError, type Session, type StreamEvent, empty, reduce } from "@twostep/client";
+import {
+  type Connection,
+  type Conversation,
+  ProblemError,
+  type Session,
+  type StreamEvent,
+  empty,
+  reduce,
+} from "@twostep/client";
 import { client } from "../service/api";
 import { isRefused, keyVersion, report } from "./access";
 import { perFrame } from "./frames";
