@@ -24,8 +24,9 @@ use sandbox::Level;
 /// The default maximum size of a message or of tool results in bytes: the maximum of one model
 /// request.
 pub const MAX_MESSAGE: usize = 32_000_000;
-/// The default keep-alive interval of streams: shorter than the idle timeouts of common proxies.
-pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// The default keep-alive interval of streams: shorter than the idle timeouts of common proxies and
+/// hosts, of which some close a connection after less than 15 s.
+pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The configuration of the HTTP interface.
 #[derive(Debug, Clone)]

@@ -24,7 +24,7 @@ pub(super) use follow::{Following, Update};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time without data after which a connection counts as lost. The service sends a keep-alive every
-/// 15 s.
+/// 10 s.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The address of the service and the key for it.

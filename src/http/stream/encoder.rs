@@ -1,7 +1,5 @@
 //! The encoding of a stream, chosen by the protocol of its route.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 
 use crate::bus::PreviewFrame;
@@ -34,11 +32,6 @@ pub(in crate::http) trait StreamEncoder: Send + Sync + 'static {
 
     /// The last bytes before the service aborts the stream to stop.
     fn last(&self) -> Bytes;
-
-    /// The longest time without bytes, if it is less than that of the service's own streams.
-    fn max_silence(&self) -> Duration {
-        Duration::MAX
-    }
 }
 
 /// The service's own protocol.

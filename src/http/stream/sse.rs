@@ -69,8 +69,7 @@ impl<E: StreamEncoder> Reader<E> {
         permit: StreamPermit,
         mut encoder: E,
     ) -> Self {
-        let every = api.options.keep_alive_every.min(encoder.max_silence());
-        let mut keep_alive = interval(every);
+        let mut keep_alive = interval(api.options.keep_alive_every);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         keep_alive.reset();
         let first = encoder.first(request.first_phase != StreamPhase::Ended);

@@ -98,8 +98,8 @@ async fn an_idle_stream_has_keep_alive_comments() {
 }
 
 #[test]
-fn keep_alive_comments_are_sent_every_fifteen_seconds_by_default() {
-    assert_eq!(twostep::http::KEEP_ALIVE_INTERVAL, Duration::from_secs(15));
+fn keep_alive_comments_are_sent_every_ten_seconds_by_default() {
+    assert_eq!(twostep::http::KEEP_ALIVE_INTERVAL, Duration::from_secs(10));
 }
 
 /// Reads a stream with reconnects: disconnects after `step` numbered events and resumes after the

@@ -29,7 +29,7 @@ pub(super) struct Service {
     /// API key. Prefer the variable, because other users of the machine can read arguments
     #[arg(long, env = "TWOSTEP_KEY", hide_env_values = true, value_name = "KEY")]
     key: Option<SecretString>,
-    /// Seconds without data that a stream must survive; the service sends a keep-alive every 15 s
+    /// Seconds without data that a stream must survive; the service sends a keep-alive every 10 s
     #[arg(long, default_value_t = 20, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=60))]
     idle: u64,

@@ -32,7 +32,7 @@ const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between the events of a stream that is closed. It is longer than the time limit.
 const SILENCE: Duration = Duration::from_secs(20);
 /// The keep-alive interval of the service.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The findings of the first request, and the proxies that may be in front of the service.
 #[derive(Debug)]
@@ -301,7 +301,7 @@ pub(super) async fn idle(target: &Target, silence: Duration) -> Finding {
     let after = arrived.ended.saturating_sub(first);
     let text = format!("a stream is closed after {:.1} s without data", after.as_secs_f32());
     let finding = if after > KEEP_ALIVE {
-        Finding::warn("idle", format!("{text}; the service sends a keep-alive every 15 s"))
+        Finding::warn("idle", format!("{text}; the service sends a keep-alive every 10 s"))
     } else {
         Finding::fail("idle", text)
     };

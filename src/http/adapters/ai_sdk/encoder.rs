@@ -1,7 +1,5 @@
 //! Chunks as frames of server-sent events.
 
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -21,8 +19,6 @@ use crate::http::stream::response::streamed;
 const VERSION: HeaderName = HeaderName::from_static("x-vercel-ai-ui-message-stream");
 /// The frame after the last chunk.
 const DONE: &[u8] = b"data: [DONE]\n\n";
-/// The longest silence: some hosts close a connection after less than 15 s.
-const MAX_SILENCE: Duration = Duration::from_secs(10);
 
 /// The encoder of the stream of one run.
 #[derive(Debug)]
@@ -71,10 +67,6 @@ impl StreamEncoder for UiStream {
 
     fn last(&self) -> Bytes {
         StreamFormat::EventStream.last_bytes()
-    }
-
-    fn max_silence(&self) -> Duration {
-        MAX_SILENCE
     }
 }
 
