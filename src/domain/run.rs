@@ -18,6 +18,8 @@ pub struct Run {
     pub session_id: SessionId,
     /// The user message that started it.
     pub message_id: String,
+    /// The run whose message that message repeats.
+    pub retry_of: Option<RunId>,
     /// The current state.
     pub status: RunStatus,
     /// The sequence number of the event that accepted it.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::ids::RunId;
 use super::limits::Limits;
 use super::permission::PermissionMode;
 use super::tool::{ToolChoice, defined_names};
@@ -47,6 +48,9 @@ pub struct RunOptions {
     /// The permission mode of the session, from this message on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
+    /// The run whose message this one repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<RunId>,
     /// The trace context of the request that posted the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,

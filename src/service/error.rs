@@ -68,6 +68,14 @@ pub enum Error {
         /// The active run.
         active_run_id: RunId,
     },
+    /// The run cannot be retried.
+    #[error("the run {run_id} cannot be retried: {reason}; post a message instead")]
+    RunNotRetryable {
+        /// The run.
+        run_id: RunId,
+        /// The rule that it breaks.
+        reason: &'static str,
+    },
     /// No call of this id waits for an approval.
     #[error("no call {0:?} of this session waits for an approval")]
     ApprovalNotFound(String),

@@ -38,6 +38,7 @@ pub mod quotas;
 pub mod read_state;
 pub mod records;
 pub mod requests;
+pub mod retries;
 pub mod retry;
 pub mod roles;
 mod run_log;

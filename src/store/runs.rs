@@ -21,6 +21,7 @@ row_with_usage! {
         id: Uuid,
         session_id: Uuid,
         message_id: String,
+        retry_of: Option<String>,
         status: String,
         accepted_seq: i64,
         seq: i64,
@@ -42,6 +43,7 @@ impl TryFrom<Row> for Run {
             id: row.id.into(),
             session_id: row.session_id.into(),
             message_id: row.message_id,
+            retry_of: row.retry_of.as_deref().and_then(|id| id.parse().ok()),
             status: RunStatus::parse(&row.status)
                 .ok_or_else(|| unreadable(TABLE, "status")(&row.status))?,
             accepted_seq: row.accepted_seq,
@@ -83,7 +85,7 @@ pub struct RunFilter {
 pub async fn list(conn: &mut PgConnection, filter: RunFilter) -> Result<Vec<Run>, StoreError> {
     let rows = query_with_usage!(
         Row,
-        r#"SELECT r.id, r.session_id, r.message_id, r.status, r.accepted_seq,
+        r#"SELECT r.id, r.session_id, r.message_id, r.options ->> 'retry_of' AS retry_of, r.status, r.accepted_seq,
                   (SELECT s.last_seq FROM sessions s WHERE s.id = r.session_id) AS "seq!",
                   CASE WHEN r.status = 'queued' THEN (
                       SELECT count(*) FROM runs earlier

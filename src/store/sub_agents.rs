@@ -69,8 +69,11 @@ pub(super) async fn insert(
     let content =
         Content::text(&storable_text(&new.prompt)).map_err(unreadable("runs", "input"))?;
     let message_id = MessageId::new().to_string();
-    let body =
-        EventBody::UserMessage { content: content.clone(), message_id: Some(message_id.clone()) };
+    let body = EventBody::UserMessage {
+        content: content.clone(),
+        message_id: Some(message_id.clone()),
+        retry_of: None,
+    };
     let event = NewEvent::with_id(message_id.clone(), &body);
     let run = NewRun {
         id: new.sub_agent.run_id,

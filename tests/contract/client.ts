@@ -157,6 +157,7 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "forbidden_origin":
     case "misdirected_request":
     case "quota_exceeded":
+    case "run_not_retryable":
     case "session_archived":
     case "session_has_forks":
     case "storage_quota_exceeded":

@@ -46,6 +46,10 @@ pub enum EventBody {
         /// earlier version stored.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
+        /// The run that the message retries.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
+        retry_of: Option<RunId>,
     },
     /// The client requested cancellation of the run.
     #[serde(rename = "user.interrupt")]

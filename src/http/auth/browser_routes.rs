@@ -50,7 +50,7 @@ fn session_scope(method: &str, rest: &str) -> Option<BrowserScope> {
             | "/todos",
         )
         | ("POST", "/tickets") => BrowserScope::Read,
-        ("POST", "/messages" | "/tool_results") => BrowserScope::Post,
+        ("POST", "/messages" | "/tool_results" | "/runs/{run_id}/retry") => BrowserScope::Post,
         ("POST", "/approvals/{tool_use_id}") => BrowserScope::Decide,
         ("POST", "/cancel" | "/runs/{run_id}/cancel") => BrowserScope::Cancel,
         _ => return None,
@@ -92,6 +92,7 @@ mod tests {
             "cancel POST /runs/{run_id}/cancel",
             "decide POST /approvals/{tool_use_id}",
             "post POST /messages",
+            "post POST /runs/{run_id}/retry",
             "post POST /tool_results",
             "read GET ",
             "read GET /approvals",

@@ -38,6 +38,7 @@ pub(super) fn status_and_code(error: &Error) -> (StatusCode, &'static str) {
         Error::TooManyWebhooks(_) => (StatusCode::CONFLICT, "too_many_webhooks"),
         Error::SessionBusy { .. } => (StatusCode::CONFLICT, "session_busy"),
         Error::ActionRequired { .. } => (StatusCode::CONFLICT, "action_required"),
+        Error::RunNotRetryable { .. } => (StatusCode::CONFLICT, "run_not_retryable"),
         Error::CallNotWaiting(_) => (StatusCode::CONFLICT, "call_not_waiting"),
         Error::AlreadyResolved(_) => (StatusCode::CONFLICT, "already_resolved"),
         Error::QueueFull(_) => (StatusCode::CONFLICT, "queue_full"),

@@ -16,8 +16,8 @@ use crate::http::auth::{declare_open, secure};
 use crate::http::openapi::document::complete;
 use crate::http::routes::{
     agents, approvals, browser_tokens, docs, events, explain, health, info, messages, models,
-    post_events, post_message, probe, requests, runs, sessions, todos, tool_results, tools, usage,
-    verify, webhooks,
+    post_events, post_message, probe, requests, retry, runs, sessions, todos, tool_results, tools,
+    usage, verify, webhooks,
 };
 use crate::http::server::readiness::Health;
 use crate::http::state::Api;
@@ -73,6 +73,7 @@ pub(in crate::http) fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(explain::explain_run))
         .routes(routes!(runs::stream_run))
         .routes(routes!(runs::cancel_run))
+        .routes(routes!(retry::retry_run))
         .routes(routes!(runs::cancel_session))
         .routes(routes!(requests::list_requests))
         .routes(routes!(requests::get_request))

@@ -31,6 +31,10 @@ pub(in crate::http) struct RunResource {
     session_id: SessionId,
     /// The id of the user message.
     message_id: String,
+    /// The run that this one retries; absent if it is not a retry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    retry_of: Option<RunId>,
     /// The current status.
     status: RunStatus,
     /// The number of the newest event of the session that the other members reflect.
@@ -129,6 +133,7 @@ impl From<Run> for RunResource {
             id: run.id,
             session_id: run.session_id,
             message_id: run.message_id,
+            retry_of: run.retry_of,
             status,
             seq: run.seq,
             queue_position: run.queue_position,

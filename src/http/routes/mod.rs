@@ -15,6 +15,7 @@ pub(in crate::http) mod post_events;
 pub(in crate::http) mod post_message;
 pub(in crate::http) mod probe;
 pub(in crate::http) mod requests;
+pub(in crate::http) mod retry;
 pub(in crate::http) mod runs;
 pub(in crate::http) mod sessions;
 pub(in crate::http) mod todos;

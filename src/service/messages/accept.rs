@@ -39,7 +39,11 @@ impl MessagePost<'_> {
         }
         let message_id = message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
         let content = with_placeholders(&message.content).map_err(Error::internal)?;
-        let body = EventBody::UserMessage { content, message_id: Some(message_id.clone()) };
+        let body = EventBody::UserMessage {
+            content,
+            message_id: Some(message_id.clone()),
+            retry_of: message.retry_of,
+        };
         let event = NewEvent::with_id(message_id.clone(), &body);
         let new = NewRun {
             id: RunId::new(),
@@ -211,6 +215,7 @@ fn accepted_run(new: &NewRun<'_>, accepted: &AcceptedRun) -> Run {
         id: new.id,
         session_id: new.session_id,
         message_id: new.message_id.to_owned(),
+        retry_of: new.options.retry_of,
         status: if has_started { RunStatus::Running } else { RunStatus::Queued },
         accepted_seq: accepted.frames.first().map_or(0, |frame| frame.seq),
         seq: accepted.frames.last().map_or(0, |frame| frame.seq),

@@ -1,5 +1,8 @@
 //! The input of a message and its validation.
 
+use serde_json::value::RawValue;
+
+use crate::domain::ids::RunId;
 use crate::domain::limits::Limits;
 use crate::domain::message::Content;
 use crate::domain::permission::PermissionMode;
@@ -38,8 +41,12 @@ pub(crate) struct NewMessage {
     pub(super) tool_choice: Option<ToolChoice>,
     pub(super) on_busy: Option<OnBusy>,
     pub(super) tools: Vec<ClientTool>,
+    /// The definitions of the tools of an earlier message, in place of `tools`.
+    pub(super) defined_tools: Option<Box<RawValue>>,
     /// The permission mode of the session from this message on.
     pub(crate) permission_mode: Option<PermissionMode>,
+    /// The run whose message this one repeats.
+    pub(super) retry_of: Option<RunId>,
 }
 
 impl MessageInput {
@@ -61,7 +68,17 @@ impl MessageInput {
         Error::if_any(errors)?;
         let text = serde_json::to_string(&content.blocks).map_err(Into::into);
         let content = text.and_then(Content::parse).map_err(Error::internal)?;
-        Ok(NewMessage { content, id, limits, tool_choice, on_busy, tools, permission_mode })
+        Ok(NewMessage {
+            content,
+            id,
+            limits,
+            tool_choice,
+            on_busy,
+            tools,
+            defined_tools: None,
+            permission_mode,
+            retry_of: None,
+        })
     }
 }
 
@@ -83,8 +100,9 @@ impl NewMessage {
         Ok(RunOptions {
             limits: self.limits.clone(),
             tool_choice: self.tool_choice.clone(),
-            tools: tools.transpose()?,
+            tools: tools.transpose()?.or_else(|| self.defined_tools.clone()),
             permission_mode: self.permission_mode,
+            retry_of: self.retry_of,
             trace: None,
         })
     }

@@ -8,6 +8,7 @@ mod locked;
 mod message_post;
 mod refusal;
 mod repeat;
+mod retry;
 
 use super::error::Error;
 use super::state::Service;
@@ -15,6 +16,7 @@ pub(crate) use input::{MessageInput, NewMessage};
 pub(crate) use known::{KnownMessage, find_known};
 pub(super) use message_post::MessagePost;
 pub(crate) use message_post::{PostMessage, PostedRun};
+pub(crate) use retry::{RetryRun, retry_run};
 
 /// Accepts a message, or finds the run of an earlier identical request.
 ///

@@ -77,7 +77,7 @@ impl Texts {
         let todos =
             vec![Todo { id: self.text(), content: self.text(), status: TodoStatus::Pending }];
         let bodies = [
-            EventBody::UserMessage { content: self.content(), message_id: None },
+            EventBody::UserMessage { content: self.content(), message_id: None, retry_of: None },
             EventBody::UserToolConfirmation {
                 tool_use_id: self.text(),
                 result: Decision::Deny,

@@ -79,6 +79,7 @@ async fn a_token_of_a_session_tries_every_route_and_reaches_only_those_for_brows
             "POST /v1/sessions/{session_id}/cancel",
             "POST /v1/sessions/{session_id}/messages",
             "POST /v1/sessions/{session_id}/runs/{run_id}/cancel",
+            "POST /v1/sessions/{session_id}/runs/{run_id}/retry",
             "POST /v1/sessions/{session_id}/tickets",
             "POST /v1/sessions/{session_id}/tool_results",
         ]

@@ -52,7 +52,7 @@ fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
 pub(super) const ADAPTERS: [&str; 1] = ["ai_sdk"];
 
 /// The ids of all operations. Clients rely on them, so none is ever removed.
-const OPERATIONS: [&str; 62] = [
+const OPERATIONS: [&str; 63] = [
     "cancel_run",
     "cancel_session",
     "create_browser_token",
@@ -104,6 +104,7 @@ const OPERATIONS: [&str; 62] = [
     "replay_deliveries",
     "replay_delivery",
     "resume_chat",
+    "retry_run",
     "revoke_browser_token",
     "revoke_browser_tokens",
     "rotate_webhook_secret",

@@ -16,6 +16,7 @@ mod queueing;
 mod quick_calls;
 mod request_duration;
 mod request_records;
+mod retries;
 mod stop_reasons;
 mod stopped_requests;
 mod structured_output;

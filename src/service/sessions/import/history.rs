@@ -195,6 +195,7 @@ impl Builder {
         let body = EventBody::UserMessage {
             content: with_placeholders(&content).map_err(unreadable)?,
             message_id: Some(message.id.clone()),
+            retry_of: None,
         };
         history.events.push((run.id, NewEvent::with_id(message.id.clone(), &body)));
         self.run = Some(run);
