@@ -20,7 +20,7 @@ use crate::http::{
     serve,
 };
 use crate::metrics::Metrics;
-use crate::service::{Options, Parts, Service, check_operator_agents};
+use crate::service::{Options, Parts, Service, check_operator_agents, watch_changes};
 use crate::store::connections::{Connections, TenantConnections};
 use crate::tokens::Issuer;
 use crate::tools::Registry;
@@ -149,6 +149,9 @@ impl Listening {
         if let Some(issuer) = self.issuer {
             let stop = draining.clone();
             tasks.spawn(async move { issuer.refresh_keys(stop).await });
+        }
+        if let Some(service) = self.service {
+            tasks.spawn(watch_changes(service, draining.clone()));
         }
         (tasks.spawn(serve(self.listener, self.site)), self.posts)
     }

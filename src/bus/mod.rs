@@ -189,6 +189,9 @@ impl Bus {
     /// Sends stored events to the readers. An event ends the preview with its ID.
     pub fn publish(&self, session_id: SessionId, frames: Vec<Frame>) {
         let Some(seq) = frames.last().map(|frame| frame.seq) else { return };
+        if frames.iter().any(|frame| is_listed(&frame.kind)) {
+            self.lists_changed();
+        }
         let mut topics = self.topics();
         let mut ended = Vec::new();
         if let Some(topic) = topics.get_mut(&session_id) {
@@ -213,6 +216,16 @@ impl Bus {
         }
         let (session, seq, ended) = (session_id, i64::MAX, Vec::new());
         self.outbox.send_to_readers(session_id, || Message::Stored { session, seq, ended });
+    }
+
+    /// Reports that a list of sessions has changed to the watches of all processes that have readers.
+    pub fn lists_changed(&self) {
+        self.resync(lists());
+    }
+
+    /// Subscribes to the changes of lists of sessions.
+    pub fn subscribe_to_lists(self: &Arc<Self>) -> Subscription {
+        self.subscribe(lists())
     }
 
     /// Reports the positions of queued runs to the readers of their sessions in this process. A session
@@ -262,6 +275,16 @@ impl Bus {
         // The map is consistent at every point, so a panic in another thread does not matter.
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The topic of the lists of sessions: an id that no session has.
+fn lists() -> SessionId {
+    SessionId::from(uuid::Uuid::nil())
+}
+
+/// Returns true if a list of sessions shows the change that an event of this type reports.
+fn is_listed(kind: &str) -> bool {
+    matches!(kind, "session.status_running" | "session.status_idle" | "session.updated")
 }
 
 /// A reader's subscription to a session.

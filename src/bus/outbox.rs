@@ -126,7 +126,8 @@ impl Outbox {
 
 impl State {
     fn push(&mut self, message: Message) {
-        if message == Message::Work && self.queued.contains(&message) || self.merge(&message) {
+        let is_hint = message == Message::Work || message.session() == Some(super::lists());
+        if is_hint && self.queued.contains(&message) || self.merge(&message) {
             return;
         }
         self.text += text_of(&message);

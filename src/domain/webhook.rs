@@ -36,16 +36,20 @@ pub enum WebhookEvent {
     /// A decision on a call was made.
     #[serde(rename = "approval.decided")]
     ApprovalDecided,
+    /// A user gave feedback on a reply, or removed it.
+    #[serde(rename = "message.feedback")]
+    MessageFeedback,
 }
 
 impl WebhookEvent {
     /// All events.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::RunCompleted,
         Self::RunFailed,
         Self::RunCancelled,
         Self::RunRequiresAction,
         Self::ApprovalDecided,
+        Self::MessageFeedback,
     ];
     /// The event type of a test delivery.
     pub const TEST: &str = "webhook.test";
@@ -58,6 +62,7 @@ impl WebhookEvent {
             Self::RunCancelled => "run.cancelled",
             Self::RunRequiresAction => "run.requires_action",
             Self::ApprovalDecided => "approval.decided",
+            Self::MessageFeedback => "message.feedback",
         }
     }
 

@@ -23,6 +23,9 @@ pub enum Error {
     /// The tenant has no session of this id.
     #[error("there is no session {0}")]
     SessionNotFound(String),
+    /// The history of the session has no reply of this id.
+    #[error("the session has no reply of the model with the id {0:?}")]
+    MessageNotFound(String),
     /// The session has no run of this id.
     #[error("there is no run {0}")]
     RunNotFound(String),

@@ -8,9 +8,12 @@ use super::error::Error;
 use super::paging::{ListPage, PageRequest, read_page};
 use super::state::Service;
 use crate::domain::event::Frame;
+use crate::domain::feedback::Feedback;
 use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::message::Role;
 use crate::domain::page::Slice;
 use crate::domain::tool_error::ToolErrorType;
+use crate::store::feedback;
 use crate::store::message_events::{MessageEvent, list_message_events, list_unplaced};
 use crate::store::messages::{MessageRange, StoredMessage, list};
 use crate::store::sessions::last_seq;
@@ -24,6 +27,8 @@ pub(crate) struct HistoryPage {
     pub(crate) page: ListPage<StoredMessage, i32>,
     /// The events that report them, by the numbers of the messages.
     pub(crate) events: HashMap<i32, Vec<MessageEvent>>,
+    /// The feedback on them, by the ids of the messages.
+    pub(crate) feedback: HashMap<String, Feedback>,
     /// The number of the newest event.
     pub(crate) last_seq: i64,
     /// The events up to the newest one whose content is not in the history yet; none if the page does
@@ -67,9 +72,17 @@ async fn read_history(
         Some(ends) => list_message_events(conn, session_id, ends).await?,
         None => HashMap::new(),
     };
+    let ids: Vec<String> =
+        page.items.iter().filter(|it| is_reply(it)).map(|it| it.message_id.clone()).collect();
+    let feedback = feedback::list(conn, session_id, &ids).await?;
     let unplaced =
         if page.reaches_end(request) { Some(list_unplaced(conn, session_id).await?) } else { None };
-    Ok(Some(HistoryPage { page, events, last_seq, unplaced }))
+    Ok(Some(HistoryPage { page, events, feedback, last_seq, unplaced }))
+}
+
+/// True for a message of the model, which can have feedback.
+pub(crate) fn is_reply(stored: &StoredMessage) -> bool {
+    stored.message.role == Role::Assistant
 }
 
 /// The types of the failures of calls, by the number of the message that contains the call and the id

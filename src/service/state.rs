@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::admission::Admission;
 use super::agents::shared_agent::OperatorAgents;
+use super::change_feed::feed::ChangeFeed;
 use super::concurrency_limit::{ConcurrencyLimit, MAX_WAIT, MAX_WAITING};
 use super::deletion_permits::DeletionPermits;
 use super::session_settings::model_rules::ModelRules;
@@ -121,6 +122,7 @@ pub struct Service {
     pub(crate) admission: Admission,
     pub(crate) webhook_hosts: AllowedHosts,
     pub(crate) quotas: Quotas,
+    pub(crate) change_feed: ChangeFeed,
     /// Work that continues after its request, and that the shutdown waits for.
     pub(crate) tasks: TaskTracker,
     pub(crate) copies: ConcurrencyLimit,
@@ -155,6 +157,7 @@ impl Service {
             admission: Admission::new(options.max_queued),
             webhook_hosts: options.webhook_hosts,
             quotas,
+            change_feed: ChangeFeed::default(),
             tasks: TaskTracker::new(),
             copies: limit(MAX_COPIES),
             deletions: DeletionPermits::new(),

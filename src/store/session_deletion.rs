@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{StoreError, budgets, deleted_usage};
+use super::{StoreError, budgets, change_feed, deleted_usage};
 use crate::domain::ids::{RunId, SessionId, TenantId};
 
 /// Time limit of a statement that deletes many rows. A session with hundreds of thousands of
@@ -139,6 +139,7 @@ pub async fn delete(
         .execute(&mut *conn)
         .await?;
     let sums = deleted_usage::take(conn, &ids).await?;
+    change_feed::note_deletion(conn, tenant, &ids).await?;
     sqlx::query!("DELETE FROM sessions WHERE id = ANY ($1)", &ids).execute(&mut *conn).await?;
     deleted_usage::add(conn, &sums).await
 }

@@ -13,11 +13,12 @@ pub const THREAD_EVENT: &str = "session.thread_event";
 
 impl EventBody {
     /// All event types.
-    pub const KINDS: [&'static str; 23] = [
+    pub const KINDS: [&'static str; 24] = [
         "user.message",
         "user.interrupt",
         "user.tool_confirmation",
         "user.custom_tool_result",
+        "user.feedback",
         "agent.message",
         "agent.thinking",
         "agent.tool_use",
@@ -67,6 +68,7 @@ impl EventBody {
             Self::UserInterrupt {} => "user.interrupt",
             Self::UserToolConfirmation { .. } => "user.tool_confirmation",
             Self::UserCustomToolResult { .. } => "user.custom_tool_result",
+            Self::UserFeedback { .. } => "user.feedback",
             Self::AgentMessage { .. } => "agent.message",
             Self::AgentThinking { .. } => "agent.thinking",
             Self::AgentToolUse { .. } => "agent.tool_use",

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::feedback::Rating;
 use super::fork::ForkedFrom;
 use super::history_repair::HistoryRepair;
 use super::ids::{EventId, RunId, SessionId};
@@ -42,8 +43,7 @@ pub enum EventBody {
         /// The message's blocks; images, documents and search results only by name.
         #[schema(value_type = Vec<Object>)]
         content: Content,
-        /// The id of the message, as in the history. Absent in events that an
-        /// earlier version stored.
+        /// The id of the message in the history; absent in events that an earlier version stored.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
         /// The run that the message retries.
@@ -86,6 +86,18 @@ pub enum EventBody {
         #[serde(skip_serializing_if = "Option::is_none")]
         handling: Option<Handling>,
     },
+    /// A user gave feedback on a reply of the model, or removed it.
+    #[serde(rename = "user.feedback")]
+    UserFeedback {
+        /// The id of the reply.
+        message_id: String,
+        /// The rating; absent if the feedback was removed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rating: Option<Rating>,
+        /// The text of the user.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
     /// A text block of the model's answer.
     #[serde(rename = "agent.message")]
     AgentMessage {
@@ -95,8 +107,7 @@ pub enum EventBody {
         /// True if the client stopped the run while the model wrote the text.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         interrupted: bool,
-        /// The id of the message that the event reports, as in the history. Absent in events that an
-        /// earlier version stored.
+        /// The id of the message in the history; absent in events that an earlier version stored.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
     },
@@ -106,8 +117,7 @@ pub enum EventBody {
         /// Text blocks.
         #[schema(value_type = Vec<Object>)]
         content: Content,
-        /// The id of the message that the event reports, as in the history. Absent in events that an
-        /// earlier version stored.
+        /// The id of the message in the history; absent in events that an earlier version stored.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
     },
@@ -121,8 +131,7 @@ pub enum EventBody {
         input: Box<RawValue>,
         /// The verdict of the permission policy.
         evaluated_permission: Permission,
-        /// The id of the message that the event reports, as in the history. Absent in events that an
-        /// earlier version stored.
+        /// The id of the message in the history; absent in events that an earlier version stored.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
     },
@@ -135,8 +144,7 @@ pub enum EventBody {
         /// The input as the model wrote it.
         #[schema(value_type = Object)]
         input: Box<RawValue>,
-        /// The id of the message that the event reports, as in the history. Absent in events that an
-        /// earlier version stored.
+        /// The id of the message in the history; absent in events that an earlier version stored.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
     },
@@ -264,8 +272,7 @@ pub enum EventBody {
     /// The model request failed and is sent again. Clients discard the previews of the run.
     #[serde(rename = "session.status_rescheduled")]
     StatusRescheduled {
-        /// The number of the run's requests that have failed in a row; 0 if no request was sent
-        /// because the circuit breaker of the model is open.
+        /// The run's failed requests in a row; 0 while the circuit breaker of the model is open.
         attempt: u32,
         /// Time of the next try.
         #[schema(value_type = String, format = DateTime)]
@@ -329,16 +336,13 @@ pub enum EventBody {
         is_error: bool,
         /// Time from sending the request to the last byte of the reply, in milliseconds.
         duration_ms: i64,
-        /// The position at which the request first differs from the session's previous request;
-        /// none if it repeats the previous request as a prefix, as expected.
+        /// The first difference from the previous request; absent if the request begins with it.
         #[serde(skip_serializing_if = "Option::is_none")]
         prefix_changed: Option<PrefixChange>,
-        /// The repairs of the stored history that this request is the first to contain: the model
-        /// would refuse the history as it is stored.
+        /// The repairs of the history, which the model would refuse otherwise, that are new here.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         history_repairs: Vec<HistoryRepair>,
-        /// The parts of the request that the provider removed by the session's `context.edits`;
-        /// none if it removed nothing.
+        /// The parts of the request that the provider removed by the session's `context.edits`.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Vec<Object>>)]
         applied_edits: Option<Box<RawValue>>,

@@ -27,7 +27,7 @@ pub(super) fn browser_route(method: &Method, pattern: &str) -> Option<BrowserRou
         return session_scope(method, rest).map(BrowserRoute::Session);
     }
     match (method, path) {
-        ("GET", "/sessions") => Some(BrowserRoute::Sessions),
+        ("GET", "/sessions" | "/sessions/stream") => Some(BrowserRoute::Sessions),
         ("GET", "/info") => Some(BrowserRoute::Info),
         _ => None,
     }
@@ -50,7 +50,8 @@ fn session_scope(method: &str, rest: &str) -> Option<BrowserScope> {
             | "/todos",
         )
         | ("POST", "/tickets") => BrowserScope::Read,
-        ("POST", "/messages" | "/tool_results" | "/runs/{run_id}/retry") => BrowserScope::Post,
+        ("POST", "/messages" | "/tool_results" | "/runs/{run_id}/retry")
+        | ("PUT" | "DELETE", "/messages/{message_id}/feedback") => BrowserScope::Post,
         ("POST", "/approvals/{tool_use_id}") => BrowserScope::Decide,
         ("POST", "/cancel" | "/runs/{run_id}/cancel") => BrowserScope::Cancel,
         _ => return None,
@@ -91,9 +92,11 @@ mod tests {
             "cancel POST /cancel",
             "cancel POST /runs/{run_id}/cancel",
             "decide POST /approvals/{tool_use_id}",
+            "post DELETE /messages/{message_id}/feedback",
             "post POST /messages",
             "post POST /runs/{run_id}/retry",
             "post POST /tool_results",
+            "post PUT /messages/{message_id}/feedback",
             "read GET ",
             "read GET /approvals",
             "read GET /events",
@@ -112,7 +115,8 @@ mod tests {
             format!("{method} {sessions}{rest}")
         })
         .collect();
-        expected.extend(["any GET /v1/info".to_owned(), "read GET /v1/sessions".to_owned()]);
+        let others = ["any GET /v1/info", "read GET /v1/sessions", "read GET /v1/sessions/stream"];
+        expected.extend(others.map(str::to_owned));
         expected.sort_unstable();
         assert_eq!(routes, expected);
     }

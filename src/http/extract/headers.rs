@@ -7,7 +7,7 @@ use crate::service::Error;
 use crate::service::paging::CursorSource;
 
 /// The header in which an `EventSource` names the last event that it has received.
-const LAST_EVENT_ID: &str = "Last-Event-ID";
+pub(in crate::http) const LAST_EVENT_ID: &str = "Last-Event-ID";
 /// The preference of a client that does not want to wait (RFC 7240, section 4.1).
 pub(in crate::http) const RESPOND_ASYNC: &str = "respond-async";
 /// The maximum time to wait for a run, in seconds.

@@ -30,6 +30,10 @@ pub(in crate::http) struct RequestPath(
 #[derive(Debug, Clone)]
 pub(in crate::http) struct CallPath(pub(in crate::http) SessionId, pub(in crate::http) String);
 
+/// The session id and the message id of a path.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct MessagePath(pub(in crate::http) SessionId, pub(in crate::http) String);
+
 /// The webhook id of a path.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct WebhookPath(pub(in crate::http) WebhookId);
@@ -69,6 +73,7 @@ struct Names {
     run_id: Option<String>,
     n: Option<String>,
     tool_use_id: Option<String>,
+    message_id: Option<String>,
 }
 
 impl Names {
@@ -127,6 +132,16 @@ impl<S: Send + Sync> FromRequestParts<S> for CallPath {
             return Err(ApiError::Service(Error::ApprovalNotFound(call)));
         }
         Ok(Self(names.session()?, call))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for MessagePath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let names = Names::of(parts, state).await?;
+        let session_id = names.session()?;
+        Ok(Self(session_id, names.message_id.unwrap_or_default()))
     }
 }
 

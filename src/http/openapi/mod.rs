@@ -15,9 +15,9 @@ use crate::http::adapters::ai_sdk;
 use crate::http::auth::{declare_open, secure};
 use crate::http::openapi::document::complete;
 use crate::http::routes::{
-    agents, approvals, browser_tokens, docs, events, explain, health, info, messages, models,
-    post_events, post_message, probe, requests, retry, runs, sessions, todos, tool_results, tools,
-    usage, verify, webhooks,
+    agents, approvals, browser_tokens, docs, events, explain, feedback, health, info, messages,
+    models, post_events, post_message, probe, requests, retry, runs, sessions, todos, tool_results,
+    tools, usage, verify, webhooks,
 };
 use crate::http::server::readiness::Health;
 use crate::http::state::Api;
@@ -58,6 +58,7 @@ struct Document;
 pub(in crate::http) fn routes() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::new()
         .routes(routes!(sessions::create_session, sessions::list_sessions))
+        .routes(routes!(sessions::stream_sessions))
         .routes(routes!(sessions::get_session, sessions::update_session, sessions::delete_session))
         .routes(routes!(sessions::create_fork, sessions::list_forks))
         .routes(routes!(sessions::import_session))
@@ -65,6 +66,7 @@ pub(in crate::http) fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(verify::verify_session))
         .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))
+        .routes(routes!(feedback::put_feedback, feedback::delete_feedback))
         .routes(routes!(post_events::create_events, events::list_events))
         .routes(routes!(events::stream_events))
         .routes(routes!(sessions::create_ticket))

@@ -98,7 +98,7 @@ pub(in crate::http) async fn list_messages(
     let Params(ListMessages { limit, after, before, order, view }) = query;
     let request = page_request(limit, after, before, order.unwrap_or(Order::Asc))?;
     let read = read_messages(&api.service, caller.tenant, session_id, request);
-    let HistoryPage { mut page, mut events, last_seq, unplaced } = read.await?;
+    let HistoryPage { mut page, mut events, mut feedback, last_seq, unplaced } = read.await?;
     if view == Some(MessageView::Plain) {
         let service = &api.service;
         let types = error_types(service, caller.tenant, session_id, &page.items).await?;
@@ -112,7 +112,8 @@ pub(in crate::http) async fn list_messages(
     let links = links(&page, &uri);
     let page = page.map(|stored| {
         let events = events.remove(&stored.seq).unwrap_or_default();
-        HistoryItem::new(session_id, stored).with_events(events)
+        let feedback = feedback.remove(&stored.message_id);
+        HistoryItem::new(session_id, stored).with_events(events).with_feedback(feedback)
     });
     let unplaced = unplaced.map(|frames| frames.iter().map(raw).collect::<Result<_, _>>());
     let unplaced_events = unplaced.transpose()?;

@@ -6,6 +6,7 @@ pub(in crate::http) mod browser_tokens;
 pub(in crate::http) mod docs;
 pub(in crate::http) mod events;
 pub(in crate::http) mod explain;
+pub(in crate::http) mod feedback;
 pub(in crate::http) mod health;
 pub(in crate::http) mod info;
 pub(in crate::http) mod messages;

@@ -6,4 +6,5 @@ pub(in crate::http) mod format;
 pub(in crate::http) mod probes;
 pub(in crate::http) mod request;
 pub(in crate::http) mod response;
+pub(in crate::http) mod session_list;
 mod sse;

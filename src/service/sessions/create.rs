@@ -115,6 +115,7 @@ impl SessionCreation<'_> {
         loop {
             match self.try_store(new).await {
                 Ok(Some(session)) => {
+                    self.service.bus.lists_changed();
                     return Ok(CreatedSession { session, creation: Creation::New });
                 }
                 // A concurrent request for the same session may have used the rest of the quota.

@@ -68,6 +68,7 @@ pub(crate) async fn delete_session(service: &Service, request: DeleteSession) ->
     for id in &deleted.ids {
         service.bus.resync(*id);
     }
+    service.bus.lists_changed();
     // A longer removal continues in the background, and logs its own failure.
     let _ = timeout(REMOVAL_TIMEOUT, removed).await;
     Ok(())

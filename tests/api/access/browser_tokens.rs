@@ -64,6 +64,7 @@ async fn a_token_of_a_session_tries_every_route_and_reaches_only_those_for_brows
     assert_eq!(
         reached,
         [
+            "DELETE /v1/sessions/{session_id}/messages/{message_id}/feedback",
             "GET /v1/info",
             "GET /v1/sessions/{session_id}",
             "GET /v1/sessions/{session_id}/approvals",
@@ -82,6 +83,7 @@ async fn a_token_of_a_session_tries_every_route_and_reaches_only_those_for_brows
             "POST /v1/sessions/{session_id}/runs/{run_id}/retry",
             "POST /v1/sessions/{session_id}/tickets",
             "POST /v1/sessions/{session_id}/tool_results",
+            "PUT /v1/sessions/{session_id}/messages/{message_id}/feedback",
         ]
     );
     assert_eq!(other.history().await, [] as [Value; 0]);

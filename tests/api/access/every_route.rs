@@ -61,6 +61,7 @@ pub(super) struct Ids {
     agent: String,
     browser_token: String,
     chat: String,
+    message: String,
 }
 
 impl Ids {
@@ -75,6 +76,7 @@ impl Ids {
             agent: SessionId::new().to_string(),
             browser_token: BrowserTokenId::new().to_string(),
             chat: SessionId::new().to_string(),
+            message: "msg_unknown".to_owned(),
         }
     }
 
@@ -83,7 +85,7 @@ impl Ids {
         Self { session: session.to_owned(), ..self.clone() }
     }
 
-    fn all(&self) -> [(&'static str, &str); 8] {
+    fn all(&self) -> [(&'static str, &str); 9] {
         [
             ("session_id", &self.session),
             ("run_id", &self.run),
@@ -93,6 +95,7 @@ impl Ids {
             ("name", &self.agent),
             ("token_id", &self.browser_token),
             ("chat_id", &self.chat),
+            ("message_id", &self.message),
         ]
     }
 }
@@ -141,6 +144,7 @@ impl Route {
                 let message = json!({ "type": "user.message", "content": "Hello" });
                 json!({ "events": [{ "type": "user.interrupt" }, message] })
             }
+            "put_feedback" => json!({ "rating": "up", "text": "Thanks." }),
             "update_session" => json!({ "title": "Bells" }),
             "decide_approval" => json!({ "decision": "allow" }),
             "create_tool_results" => {

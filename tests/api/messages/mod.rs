@@ -4,6 +4,7 @@ mod attachments;
 mod concurrent_attachments;
 mod concurrent_messages;
 mod event_batches;
+mod feedback;
 mod idempotency;
 mod media_support;
 mod plain_view;

@@ -5,6 +5,7 @@ mod events;
 mod json_lines;
 mod permits;
 mod probe;
+mod session_list;
 mod slow_clients;
 mod snapshots;
 mod stalled_readers;

@@ -6,7 +6,10 @@ use sqlx::{AssertSqlSafe, PgPool};
 pub(crate) async fn tables_with(pool: &PgPool, ids: &[uuid::Uuid]) -> Vec<String> {
     let names: Vec<String> = sqlx::query_scalar(
         "SELECT table_name::text FROM information_schema.tables
-         WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY 1",
+         WHERE table_schema = 'public' AND table_type = 'BASE TABLE'
+           -- It reports the deletion to readers of the session list.
+           AND table_name <> 'deleted_sessions'
+         ORDER BY 1",
     )
     .fetch_all(pool)
     .await

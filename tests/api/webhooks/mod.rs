@@ -208,6 +208,25 @@ async fn a_waiting_run_and_its_decision_are_delivered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn feedback_is_delivered_with_the_run_of_its_reply() {
+    let app = TestApp::start_with(replies(&[says("Hello.")]), local_receivers()).await;
+    let receiver = Receiver::start(&[]).await;
+    let webhook = Webhook::create(&app, &receiver, &["message.feedback"]).await;
+    let session = app.session().await;
+    let run = session.ask("Hi").await;
+    let reply = session.history().await.pop().unwrap()["message"]["id"].clone();
+    let path = session.path(&format!("/messages/{}/feedback", reply.as_str().unwrap()));
+    let put = app.client.put(app.url(&path)).json(&json!({ "rating": "up" }));
+    assert_eq!(put.send().await.unwrap().status(), 200);
+    let request = receiver.requests(1).await.remove(0);
+    webhook.check(&request);
+    let body = request.json();
+    assert_eq!((&body["type"], &body["data"]["run_id"]), (&json!("message.feedback"), &run["id"]));
+    let event = json!({ "type": "user.feedback", "message_id": reply, "rating": "up" });
+    assert_eq!(body["data"]["event"], event);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn failed_and_cancelled_runs_are_delivered_as_such() {
     let error = json!({ "type": "invalid_request_error", "message": "no" });
     let mut script = hangs_first();

@@ -36,7 +36,7 @@ pub(super) struct RunDelivery {
 pub(super) struct RunDeliveryData {
     /// The id of the session.
     session_id: String,
-    /// The id of the run.
+    /// The id of the run; of the reply for `message.feedback`.
     run_id: String,
     /// The sequence number of the event in the session.
     seq: i64,
@@ -45,7 +45,7 @@ pub(super) struct RunDeliveryData {
 }
 
 /// An event of a session without the members that all events share: a `user.tool_confirmation` for
-/// `approval.decided`, otherwise a `session.status_idle`.
+/// `approval.decided`, a `user.feedback` for `message.feedback`, otherwise a `session.status_idle`.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ToldEvent)]
 pub(super) struct RunEvent {

@@ -8,6 +8,7 @@ mod import;
 mod list;
 mod list_query;
 mod response;
+mod stream;
 mod tickets;
 mod update;
 
@@ -33,6 +34,7 @@ pub(in crate::http) use export::*;
 pub(in crate::http) use forks::*;
 pub(in crate::http) use import::*;
 pub(in crate::http) use list::*;
+pub(in crate::http) use stream::*;
 pub(in crate::http) use tickets::*;
 pub(in crate::http) use update::*;
 

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::domain::feedback::Feedback;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Role};
 use crate::domain::stop_reason::ModelStop;
@@ -31,6 +32,9 @@ pub(crate) struct HistoryItem {
     /// earlier version stored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     events: Vec<ReportingEvent>,
+    /// The feedback of the user on a reply; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    feedback: Option<Feedback>,
     /// The message.
     message: HistoryMessage,
 }
@@ -88,6 +92,7 @@ impl HistoryItem {
             run_id: stored.run_id,
             created_at: stored.created_at,
             events: Vec::new(),
+            feedback: None,
             message: HistoryMessage {
                 id: stored.message_id,
                 role,
@@ -99,6 +104,11 @@ impl HistoryItem {
                 usage: (role == Role::Assistant).then_some(stored.message.usage),
             },
         }
+    }
+
+    /// The same message with the feedback on it.
+    pub(crate) fn with_feedback(self, feedback: Option<Feedback>) -> Self {
+        Self { feedback, ..self }
     }
 
     /// The same message with the events that report it.

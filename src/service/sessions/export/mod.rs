@@ -10,9 +10,12 @@ use bytes::Bytes;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::feedback::Feedback;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::service::error::Error;
+use crate::service::history::is_reply;
 use crate::service::state::Service;
+use crate::store::feedback;
 use crate::store::messages::{MessageRange, StoredMessage, list};
 use crate::store::session_transfer::count_messages;
 use crate::store::sessions::find;
@@ -113,7 +116,14 @@ impl Export {
         let ExportRequest { tenant, session_id, .. } = self.request;
         let limit = BATCH.min(i64::from(self.count - self.read));
         let range = MessageRange { session_id, after: self.read, before: None, limit };
-        let messages = self.service.pool.with(tenant, async |conn| list(conn, range).await).await?;
+        let read = self.service.pool.with(tenant, async |conn| {
+            let messages = list(conn, range).await?;
+            let ids: Vec<String> =
+                messages.iter().filter(|it| is_reply(it)).map(|it| it.message_id.clone()).collect();
+            let feedback = feedback::list(conn, session_id, &ids).await?;
+            Ok::<_, Error>((messages, feedback))
+        });
+        let (messages, mut feedback) = read.await?;
         self.read = match messages.last() {
             Some(last) => last.seq,
             // The session was deleted in between.
@@ -121,14 +131,18 @@ impl Export {
         };
         let mut part = Vec::new();
         for message in messages {
-            part.extend_from_slice(&self.message(message)?);
+            let feedback = feedback.remove(&message.message_id);
+            part.extend_from_slice(&self.message(message, feedback)?);
         }
         Ok(part.into())
     }
 
-    fn message(&self, message: StoredMessage) -> Result<Bytes, Error> {
+    fn message(&self, message: StoredMessage, feedback: Option<Feedback>) -> Result<Bytes, Error> {
         match self.request.format {
-            ExportFormat::Jsonl => line(&HistoryItem::new(self.request.session_id, message)),
+            ExportFormat::Jsonl => {
+                let item = HistoryItem::new(self.request.session_id, message);
+                line(&item.with_feedback(feedback))
+            }
             ExportFormat::Markdown => {
                 markdown::message(&message).map(Bytes::from).map_err(Error::internal)
             }

@@ -44,7 +44,9 @@ pub(crate) async fn create_fork(
 ) -> Result<CreatedSession, Error> {
     request.check()?;
     let fingerprint = request.fingerprint()?;
-    ForkCreation { service, source, request, fingerprint }.run().await
+    let created = ForkCreation { service, source, request, fingerprint }.run().await?;
+    service.bus.lists_changed();
+    Ok(created)
 }
 
 struct ForkCreation<'a> {

@@ -48,6 +48,9 @@ pub(super) struct ExportedItem {
     pub(super) run_id: String,
     #[serde(rename = "created_at")]
     _created_at: Option<IgnoredAny>,
+    /// It was given on a reply of another session.
+    #[serde(rename = "feedback")]
+    _feedback: Option<IgnoredAny>,
     #[serde(deserialize_with = "object")]
     pub(super) message: ExportedMessage,
 }

@@ -82,5 +82,7 @@ async fn store(
     let stored = in_transaction(service, tenant, async |conn| {
         within_quotas(conn, tenant, limits, NewSession { id, size }, store).await
     });
-    stored.await?.ok_or_else(|| Error::Internal(format!("the session {id} was not stored")))
+    let stored = stored.await?;
+    service.bus.lists_changed();
+    stored.ok_or_else(|| Error::Internal(format!("the session {id} was not stored")))
 }
