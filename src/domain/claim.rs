@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::file::may_refer;
 use super::ids::{EventId, RunId, SessionId, WorkerId};
 use super::permission::{PermissionMode, Rule};
 use super::run_options::RunOptions;
@@ -81,4 +82,11 @@ pub struct Claimed {
     /// The event that announces the first request, if the run was started by the accept; then the
     /// user message is in the history.
     pub begun: Option<EventId>,
+}
+
+impl Claimed {
+    /// True if the user message refers to uploaded files.
+    pub fn has_files(&self) -> bool {
+        may_refer(&self.input)
+    }
 }

@@ -96,6 +96,8 @@ ids! {
     WebhookId = "whk";
     /// A delivery of a notification to a webhook.
     DeliveryId = "dlv";
+    /// An uploaded file.
+    FileId = "file";
     /// A diagnostic stream that checks the proxies between client and service.
     ProbeId = "prb";
     /// A course that agents search.

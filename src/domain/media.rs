@@ -31,6 +31,8 @@ struct Source<'a> {
     data: Cow<'a, str>,
     #[serde(borrow, default)]
     url: Cow<'a, str>,
+    #[serde(borrow, default)]
+    file_id: Cow<'a, str>,
 }
 
 /// Returns the placeholder of an image, a document or a search result; none for other blocks.
@@ -51,7 +53,7 @@ pub fn placeholder(block: &RawValue) -> Result<Option<String>, BadContent> {
 }
 
 fn of_source(kind: &str, title: &str, source: &Source<'_>) -> String {
-    let Source { media_type, data, url, .. } = source;
+    let Source { media_type, data, url, file_id, .. } = source;
     match source.kind.as_ref() {
         "base64" => {
             let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
@@ -60,6 +62,7 @@ fn of_source(kind: &str, title: &str, source: &Source<'_>) -> String {
         }
         "text" => format!("{media_type}{title}, {} bytes", data.len()),
         "url" => format!("{kind}{title} {url}"),
+        "file" => format!("{kind}{title} {file_id}"),
         _ => format!("{kind}{title}"),
     }
 }

@@ -15,6 +15,7 @@ pub mod event;
 pub mod explanation;
 pub mod feed_position;
 pub mod feedback;
+pub mod file;
 pub mod fork;
 pub mod hidden_text;
 pub mod history_repair;

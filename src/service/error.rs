@@ -23,6 +23,9 @@ pub enum Error {
     /// The tenant has no session of this id.
     #[error("there is no session {0}")]
     SessionNotFound(String),
+    /// The tenant has no file of this id, or the session does not refer to it.
+    #[error("there is no file {0}")]
+    FileNotFound(String),
     /// The history of the session has no reply of this id.
     #[error("the session has no reply of the model with the id {0:?}")]
     MessageNotFound(String),

@@ -22,6 +22,7 @@ pub(crate) mod events;
 mod executing_calls;
 pub(crate) mod explanation;
 pub(crate) mod feedback;
+pub(crate) mod files;
 pub(crate) mod history;
 pub(crate) mod idempotency;
 pub(crate) mod inherited_fields;

@@ -5,7 +5,7 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{StoreError, unreadable};
+use super::{StoreError, files, unreadable};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::stop_reason::ModelStop;
@@ -137,23 +137,25 @@ pub struct Line {
     pub seq: i32,
     /// The role.
     pub role: String,
-    /// The blocks, as stored.
+    /// The blocks, as stored, with the contents of files in place of references to them.
     pub content: String,
 }
 
-/// Reads the texts of all messages after a position.
+/// Reads the texts of all messages after a position, with the files that they refer to.
 pub async fn list_lines(
     conn: &mut PgConnection,
     session_id: SessionId,
     after: i32,
 ) -> Result<Vec<Line>, StoreError> {
-    Ok(sqlx::query_as!(
+    let mut lines = sqlx::query_as!(
         Line,
         r#"SELECT seq AS "seq!", role AS "role!", content::text AS "content!"
            FROM history WHERE session_id = $1 AND seq > $2 ORDER BY seq"#,
         session_id.as_uuid(),
         after,
     )
-    .fetch_all(conn)
-    .await?)
+    .fetch_all(&mut *conn)
+    .await?;
+    files::resolve(conn, lines.iter_mut().map(|line| &mut line.content).collect()).await?;
+    Ok(lines)
 }

@@ -23,6 +23,7 @@ mod error;
 pub mod events;
 pub mod explain;
 pub mod feedback;
+pub mod files;
 pub mod folders;
 pub mod forks;
 pub mod give_up;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use sqlx::PgConnection;
 
 use super::messages::Line;
-use super::{StoreError, sent_changes, unreadable};
+use super::{StoreError, files, sent_changes, unreadable};
 use crate::domain::budget::MeasuredRequest;
 use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::page::Slice;
@@ -146,7 +146,7 @@ pub async fn find_sources(
     .fetch_optional(&mut *conn)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let lines = sqlx::query_as!(
+    let mut lines = sqlx::query_as!(
         Line,
         r#"SELECT seq AS "seq!", role AS "role!", content::text AS "content!"
            FROM history WHERE session_id = $1 AND seq <= $2 ORDER BY seq"#,
@@ -155,6 +155,7 @@ pub async fn find_sources(
     )
     .fetch_all(&mut *conn)
     .await?;
+    files::resolve(conn, lines.iter_mut().map(|line| &mut line.content).collect()).await?;
     let mut view = sent_changes::view(&mut *conn, session_id).await?;
     view.compaction = match form.compacted {
         Some(up_to) => sent_changes::compaction(conn, session_id, up_to).await?,

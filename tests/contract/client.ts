@@ -127,6 +127,7 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "invalid_cursor":
     case "invalid_host":
     case "invalid_query":
+    case "file_not_found":
     case "message_not_found":
     case "method_not_allowed":
     case "not_acceptable":

@@ -47,10 +47,11 @@ fn session_scope(method: &str, rest: &str) -> Option<BrowserScope> {
             | "/runs/{run_id}/stream"
             | "/runs/{run_id}/explain"
             | "/approvals"
-            | "/todos",
+            | "/todos"
+            | "/files/{file_id}/content",
         )
         | ("POST", "/tickets") => BrowserScope::Read,
-        ("POST", "/messages" | "/tool_results" | "/runs/{run_id}/retry")
+        ("POST", "/messages" | "/tool_results" | "/files" | "/runs/{run_id}/retry")
         | ("PUT" | "DELETE", "/messages/{message_id}/feedback") => BrowserScope::Post,
         ("POST", "/approvals/{tool_use_id}") => BrowserScope::Decide,
         ("POST", "/cancel" | "/runs/{run_id}/cancel") => BrowserScope::Cancel,
@@ -93,6 +94,7 @@ mod tests {
             "cancel POST /runs/{run_id}/cancel",
             "decide POST /approvals/{tool_use_id}",
             "post DELETE /messages/{message_id}/feedback",
+            "post POST /files",
             "post POST /messages",
             "post POST /runs/{run_id}/retry",
             "post POST /tool_results",
@@ -101,6 +103,7 @@ mod tests {
             "read GET /approvals",
             "read GET /events",
             "read GET /events/stream",
+            "read GET /files/{file_id}/content",
             "read GET /messages",
             "read GET /runs",
             "read GET /runs/{run_id}",

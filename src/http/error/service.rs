@@ -25,6 +25,7 @@ pub(super) fn status_and_code(error: &Error) -> (StatusCode, &'static str) {
         Error::Validation(_) => (StatusCode::UNPROCESSABLE_ENTITY, "validation_failed"),
         Error::SessionNotFound(_) => (StatusCode::NOT_FOUND, "session_not_found"),
         Error::RunNotFound(_) => (StatusCode::NOT_FOUND, "run_not_found"),
+        Error::FileNotFound(_) => (StatusCode::NOT_FOUND, "file_not_found"),
         Error::MessageNotFound(_) => (StatusCode::NOT_FOUND, "message_not_found"),
         Error::RequestNotFound(_) => (StatusCode::NOT_FOUND, "request_not_found"),
         Error::BrowserTokenNotFound(_) => (StatusCode::NOT_FOUND, "browser_token_not_found"),

@@ -138,6 +138,29 @@ where
     }
 }
 
+/// A body of any media type that may be large, the media type, and the memory permits.
+#[derive(Debug)]
+pub(in crate::http) struct LargeBytes(
+    pub(in crate::http) Bytes,
+    pub(in crate::http) Option<String>,
+    pub(in crate::http) BodyPermits,
+);
+
+impl<S> FromRequest<S> for LargeBytes
+where
+    S: Send + Sync,
+    BodyLimits: FromRef<S>,
+    LargeBodies: FromRef<S>,
+{
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let kind = media_type(request.headers());
+        let (body, body_permits) = receive(request, state).await?;
+        Ok(Self(body, Some(kind).filter(|kind| !kind.is_empty()), body_permits))
+    }
+}
+
 /// Reads the whole body within the limits of time, size and memory.
 async fn receive<S>(request: Request, state: &S) -> Result<(Bytes, BodyPermits), ApiError>
 where

@@ -6,7 +6,7 @@ use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
 use serde::Deserialize;
 
-use crate::domain::ids::{BrowserTokenId, DeliveryId, RunId, SessionId, WebhookId};
+use crate::domain::ids::{BrowserTokenId, DeliveryId, FileId, RunId, SessionId, WebhookId};
 use crate::http::error::ApiError;
 use crate::service::Error;
 
@@ -33,6 +33,14 @@ pub(in crate::http) struct CallPath(pub(in crate::http) SessionId, pub(in crate:
 /// The session id and the message id of a path.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct MessagePath(pub(in crate::http) SessionId, pub(in crate::http) String);
+
+/// The file id of a path, and the session id if the path has one. A malformed id is the id of a file
+/// that does not exist.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct FilePath(
+    pub(in crate::http) Option<SessionId>,
+    pub(in crate::http) FileId,
+);
 
 /// The webhook id of a path.
 #[derive(Debug, Clone, Copy)]
@@ -142,6 +150,29 @@ impl<S: Send + Sync> FromRequestParts<S> for MessagePath {
         let names = Names::of(parts, state).await?;
         let session_id = names.session()?;
         Ok(Self(session_id, names.message_id.unwrap_or_default()))
+    }
+}
+
+#[derive(Deserialize)]
+struct FileNames {
+    session_id: Option<String>,
+    file_id: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for FilePath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(FileNames { session_id, file_id }) = Path::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ApiError::NoRoute(error.body_text()))?;
+        let session = |id: String| {
+            SessionId::from_str(&id).map_err(|_| ApiError::Service(Error::SessionNotFound(id)))
+        };
+        let session_id = session_id.map(session).transpose()?;
+        let file_id = FileId::from_str(&file_id)
+            .map_err(|_| ApiError::Service(Error::FileNotFound(file_id)))?;
+        Ok(Self(session_id, file_id))
     }
 }
 

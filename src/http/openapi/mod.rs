@@ -15,9 +15,9 @@ use crate::http::adapters::ai_sdk;
 use crate::http::auth::{declare_open, secure};
 use crate::http::openapi::document::complete;
 use crate::http::routes::{
-    agents, approvals, browser_tokens, docs, events, explain, feedback, health, info, messages,
-    models, post_events, post_message, probe, requests, retry, runs, sessions, todos, tool_results,
-    tools, usage, verify, webhooks,
+    agents, approvals, browser_tokens, docs, events, explain, feedback, files, health, info,
+    messages, models, post_events, post_message, probe, requests, retry, runs, sessions, todos,
+    tool_results, tools, usage, verify, webhooks,
 };
 use crate::http::server::readiness::Health;
 use crate::http::state::Api;
@@ -38,6 +38,7 @@ use crate::http::state::Api;
     tags(
         (name = "sessions", description = "Conversations with their settings and workspace."),
         (name = "messages", description = "The messages of a session, in the format of the Messages API."),
+        (name = "files", description = "Uploaded images, PDF and texts, to which messages refer."),
         (name = "runs", description = "The work that a message starts."),
         (name = "usage", description = "Tokens and cost of model requests."),
         (name = "approvals", description = "Tool calls that wait for a decision or a result."),
@@ -66,6 +67,11 @@ pub(in crate::http) fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(verify::verify_session))
         .routes(routes!(todos::get_todos))
         .routes(routes!(post_message::create_message, messages::list_messages))
+        .routes(routes!(files::create_file))
+        .routes(routes!(files::get_file, files::delete_file))
+        .routes(routes!(files::get_file_content))
+        .routes(routes!(files::create_session_file))
+        .routes(routes!(files::get_session_file_content))
         .routes(routes!(feedback::put_feedback, feedback::delete_feedback))
         .routes(routes!(post_events::create_events, events::list_events))
         .routes(routes!(events::stream_events))

@@ -7,6 +7,7 @@ pub(in crate::http) mod docs;
 pub(in crate::http) mod events;
 pub(in crate::http) mod explain;
 pub(in crate::http) mod feedback;
+pub(in crate::http) mod files;
 pub(in crate::http) mod health;
 pub(in crate::http) mod info;
 pub(in crate::http) mod messages;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::domain::ids::FileId;
+
 // The schema of `ContentInput`, which parses it.
 /// A text, or blocks.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -75,6 +77,12 @@ pub(crate) enum ImageSource {
         /// An `https` URL.
         url: String,
     },
+    /// An uploaded image.
+    File {
+        /// The id of the file.
+        #[schema(value_type = String)]
+        file_id: FileId,
+    },
 }
 
 /// The source of a document.
@@ -105,6 +113,12 @@ pub(crate) enum DocumentSource {
     Url {
         /// An `https` URL.
         url: String,
+    },
+    /// An uploaded PDF or text.
+    File {
+        /// The id of the file.
+        #[schema(value_type = String)]
+        file_id: FileId,
     },
 }
 

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use imagesize::{ImageSize, ImageType, blob_size, image_type};
 
 /// The largest base64 of one image, in bytes.
-const MAX_BASE64: usize = 10 * 1024 * 1024;
+pub(super) const MAX_BASE64: usize = 10 * 1024 * 1024;
 /// The largest width and height of an image, in pixels.
 const MAX_SIDE: usize = 8000;
 /// The first part of the base64, in which the size is usually found, in bytes.
@@ -34,17 +34,34 @@ pub(super) fn check(media_type: &str, data: &str) -> Result<(), Problem> {
     if image_type(&bytes).ok() != Some(expected) {
         return Err(wrong("is not an image of this type".to_owned()));
     }
+    check_size(&bytes).map_err(wrong)
+}
+
+/// Checks the width and the height of an image.
+pub(super) fn check_size(bytes: &[u8]) -> Result<(), String> {
     let ImageSize { width, height } =
-        blob_size(&bytes).map_err(|_| wrong("is an image without a readable size".to_owned()))?;
+        blob_size(bytes).map_err(|_| "is an image without a readable size".to_owned())?;
     if width == 0 || height == 0 {
-        return Err(wrong(format!("is an image of {width}x{height} pixels")));
+        return Err(format!("is an image of {width}x{height} pixels"));
     }
     if width > MAX_SIDE || height > MAX_SIDE {
-        let message =
-            format!("is {width}x{height} pixels; at most {MAX_SIDE}x{MAX_SIDE} is allowed");
-        return Err(wrong(message));
+        return Err(format!(
+            "is {width}x{height} pixels; at most {MAX_SIDE}x{MAX_SIDE} is allowed"
+        ));
     }
     Ok(())
+}
+
+/// The media type of an image that the model accepts, by its first bytes.
+pub(super) fn kind(bytes: &[u8]) -> Option<&'static str> {
+    let kinds = [
+        (ImageType::Png, "image/png"),
+        (ImageType::Jpeg, "image/jpeg"),
+        (ImageType::Gif, "image/gif"),
+        (ImageType::Webp, "image/webp"),
+    ];
+    let found = image_type(bytes).ok()?;
+    kinds.into_iter().find(|(kind, _)| *kind == found).map(|(_, name)| name)
 }
 
 /// The longer side of a valid image, in pixels.

@@ -47,6 +47,7 @@ pub(super) struct MediaSourceInput {
     pub(super) media_type: Option<String>,
     pub(super) data: Option<String>,
     pub(super) url: Option<String>,
+    pub(super) file_id: Option<String>,
     pub(super) content: Option<ContentInput>,
 }
 
@@ -129,11 +130,12 @@ impl BlockInput {
 impl MediaSourceInput {
     /// The names of the members that are present, without `type`.
     pub(super) fn members(&self) -> impl Iterator<Item = &'static str> {
-        let Self { kind: _, media_type, data, url, content } = self;
+        let Self { kind: _, media_type, data, url, file_id, content } = self;
         present([
             ("media_type", media_type.is_some()),
             ("data", data.is_some()),
             ("url", url.is_some()),
+            ("file_id", file_id.is_some()),
             ("content", content.is_some()),
         ])
     }

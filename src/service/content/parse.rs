@@ -1,10 +1,10 @@
 //! Validates content input and converts it to blocks, or reports every error in it.
 
-use reqwest::Url;
-
 use super::block::{Block, Citations, DocumentSource, ImageSource};
 use super::input::{BlockInput, ContentInput, MediaSourceInput, SourceInput};
+use super::url::is_https;
 use super::{image, pdf};
+use crate::domain::ids::FileId;
 use crate::service::error::FieldError;
 
 /// The largest number of images in one message.
@@ -13,7 +13,7 @@ pub(super) const MAX_IMAGES: usize = 100;
 pub(super) const MAX_PAGES: usize = 100;
 const MAX_TITLE: usize = 500;
 /// The largest total text of one message, in bytes: the largest context window of a model.
-const MAX_TEXT: usize = 4 * 1024 * 1024;
+pub(super) const MAX_TEXT: usize = 4 * 1024 * 1024;
 
 /// Parsed content: its blocks, unless there are errors.
 #[derive(Debug, Default)]
@@ -34,15 +34,12 @@ enum Allowed {
 
 /// Parses the content at this pointer. An empty list of blocks is not an error here.
 pub(crate) fn parse(input: ContentInput, pointer: &str) -> ParsedContent {
-    let mut parser = Parser::default();
-    let blocks = parser.blocks(input, pointer, Allowed::All);
-    if parser.images > MAX_IMAGES {
-        parser.refuse(pointer, format!("has more than {MAX_IMAGES} images"));
-    }
-    if parser.text > MAX_TEXT {
-        parser.refuse(pointer, format!("has more than {MAX_TEXT} bytes of text"));
-    }
-    ParsedContent { blocks, errors: parser.errors }
+    Parser::default().parse(input, pointer)
+}
+
+/// Parses the content of a message, which may refer to uploaded files.
+pub(crate) fn parse_message(input: ContentInput, pointer: &str) -> ParsedContent {
+    Parser { allows_files: true, ..Parser::default() }.parse(input, pointer)
 }
 
 /// The reason why a text cannot be sent or stored.
@@ -61,9 +58,22 @@ struct Parser {
     text: usize,
     /// True if the search results are cited, by the first of them.
     cites: Option<bool>,
+    /// True where blocks may refer to uploaded files.
+    allows_files: bool,
 }
 
 impl Parser {
+    fn parse(mut self, input: ContentInput, pointer: &str) -> ParsedContent {
+        let blocks = self.blocks(input, pointer, Allowed::All);
+        if self.images > MAX_IMAGES {
+            self.refuse(pointer, format!("has more than {MAX_IMAGES} images"));
+        }
+        if self.text > MAX_TEXT {
+            self.refuse(pointer, format!("has more than {MAX_TEXT} bytes of text"));
+        }
+        ParsedContent { blocks, errors: self.errors }
+    }
+
     fn refuse(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
         self.errors.push(FieldError::new(pointer, message));
     }
@@ -97,7 +107,9 @@ impl Parser {
         pointer: &str,
         allowed: Allowed,
     ) -> Vec<Block> {
+        let allows_files = std::mem::replace(&mut self.allows_files, false);
         let blocks = given.map(|given| self.blocks(given, pointer, allowed));
+        self.allows_files = allows_files;
         match blocks {
             None => self.refuse(pointer, "is missing"),
             Some(blocks) if blocks.is_empty() => self.refuse(pointer, "is empty"),
@@ -161,8 +173,9 @@ impl Parser {
                 ImageSource::Base64 { media_type, data }
             }
             "url" => ImageSource::Url { url: self.url(media, pointer)? },
+            "file" => ImageSource::File { file_id: self.file(&media, pointer)? },
             _ => {
-                self.refuse(format!("{pointer}/type"), "is not base64 or url");
+                self.refuse(format!("{pointer}/type"), "is not base64, url or file");
                 return None;
             }
         };
@@ -212,8 +225,9 @@ impl Parser {
                 DocumentSource::Content { content }
             }
             "url" => DocumentSource::Url { url: self.url(media, pointer)? },
+            "file" => DocumentSource::File { file_id: self.file(&media, pointer)? },
             _ => {
-                self.refuse(format!("{pointer}/type"), "is not base64, text, content or url");
+                self.refuse(format!("{pointer}/type"), "is not base64, text, content, url or file");
                 return None;
             }
         })
@@ -297,6 +311,19 @@ impl Parser {
         media.media_type.zip(media.data)
     }
 
+    fn file(&mut self, media: &MediaSourceInput, pointer: &str) -> Option<FileId> {
+        self.only(media, &["file_id"], pointer);
+        if !self.allows_files {
+            self.refuse(format!("{pointer}/type"), "is file, which is allowed in messages only");
+            return None;
+        }
+        let id = media.file_id.as_deref().and_then(|id| id.parse().ok());
+        if id.is_none() {
+            self.refuse(format!("{pointer}/file_id"), "is not the id of a file");
+        }
+        id
+    }
+
     fn url(&mut self, media: MediaSourceInput, pointer: &str) -> Option<String> {
         self.only(&media, &["url"], pointer);
         let pointer = format!("{pointer}/url");
@@ -306,17 +333,6 @@ impl Parser {
         }
         Some(url)
     }
-}
-
-/// Returns true if a text is an `https` URL without white space, control characters and
-/// credentials.
-fn is_https(url: &str) -> bool {
-    let is_clean = !url.chars().any(|c| c.is_whitespace() || c.is_control());
-    let parsed = Url::parse(url).ok().filter(|parsed| parsed.scheme() == "https");
-    is_clean
-        && parsed.is_some_and(|parsed| {
-            parsed.has_host() && parsed.username().is_empty() && parsed.password().is_none()
-        })
 }
 
 impl Allowed {

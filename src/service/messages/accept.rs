@@ -14,8 +14,9 @@ use crate::domain::run_options::{OnBusy, RunOptions};
 use crate::domain::run_status::RunStatus;
 use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
-use crate::service::content::check_model_support;
+use crate::service::content::{check_model_support, file_uses};
 use crate::service::error::Error;
+use crate::service::files::check_files;
 use crate::service::quotas::reserve_message;
 use crate::store::StoreError;
 use crate::store::accept::{AcceptStatus, Accepted, AcceptedRun, EncodedAccept, NewRun, accept};
@@ -186,7 +187,11 @@ impl MessagePost<'_> {
             return Ok(());
         }
         let (tenant, session_id) = (self.tenant, self.session_id);
-        let find = async |conn: &mut PgConnection| find(conn, tenant, session_id).await;
+        let uses = file_uses(&message.content).map_err(Error::internal)?;
+        let find = async |conn: &mut PgConnection| {
+            check_files(conn, tenant, session_id, &uses).await?;
+            Ok::<_, Error>(find(conn, tenant, session_id).await?)
+        };
         let session = self.service.pool.with(tenant, find).await?;
         let session = session.ok_or_else(|| Error::SessionNotFound(session_id.to_string()))?;
         let settings = session.settings;

@@ -5,6 +5,7 @@ use sqlx::PgConnection;
 use super::message_post::MessagePost;
 use crate::service::content::ContentTotals;
 use crate::service::error::Error;
+use crate::store::files::resolve;
 use crate::store::media::list_contents;
 use crate::store::sessions::last_seq;
 
@@ -28,10 +29,13 @@ impl MessagePost<'_> {
         let read = async |conn: &mut PgConnection| {
             // Read first: content that is added in between is checked now, and again under the lock.
             let seq = last_seq(conn, tenant, session_id).await?;
-            Ok::<_, Error>((seq, list_contents(conn, tenant, session_id).await?))
+            let mut before = list_contents(conn, tenant, session_id).await?;
+            let mut new = vec![input.to_owned()];
+            resolve(conn, before.iter_mut().chain(&mut new).collect()).await?;
+            Ok::<_, Error>((seq, before, new))
         };
-        let (seq, before) = self.service.pool.with(tenant, read).await?;
-        ContentTotals::check(before, vec![input.to_owned()], "/content").await?;
+        let (seq, before, new) = self.service.pool.with(tenant, read).await?;
+        ContentTotals::check(before, new, "/content").await?;
         Ok(ContentCheck::DoneUpTo(seq))
     }
 
@@ -49,8 +53,10 @@ impl MessagePost<'_> {
                 Ok(last_seq(conn, self.tenant, self.session_id).await? == seq)
             }
             ContentCheck::Pending => {
-                let before = list_contents(conn, self.tenant, self.session_id).await?;
-                ContentTotals::check(before, vec![input.to_owned()], "/content").await?;
+                let mut before = list_contents(conn, self.tenant, self.session_id).await?;
+                let mut new = vec![input.to_owned()];
+                resolve(conn, before.iter_mut().chain(&mut new).collect()).await?;
+                ContentTotals::check(before, new, "/content").await?;
                 Ok(true)
             }
         }

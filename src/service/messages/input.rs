@@ -9,7 +9,7 @@ use crate::domain::permission::PermissionMode;
 use crate::domain::run_options::{OnBusy, RunOptions};
 use crate::domain::tool::ToolChoice;
 use crate::service::client_tool::{ClientTool, definitions, problems};
-use crate::service::content::{ContentInput, parse};
+use crate::service::content::{ContentInput, parse_message};
 use crate::service::error::{Error, FieldError};
 use crate::service::session_settings::limit_errors;
 
@@ -54,7 +54,7 @@ impl MessageInput {
     pub(crate) fn validate(self) -> Result<NewMessage, Error> {
         let Self { content, id, limits, tool_choice, on_busy, tools, permission_mode } = self;
         let mut errors = limit_errors(&limits, "/limits");
-        let content = parse(content, "/content");
+        let content = parse_message(content, "/content");
         let is_empty = content.blocks.is_empty() && content.errors.is_empty();
         errors.extend(content.errors);
         if is_empty {

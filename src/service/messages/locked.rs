@@ -6,7 +6,9 @@ use super::content_check::ContentCheck;
 use super::message_post::MessagePost;
 use crate::domain::call_end::RunEnd;
 use crate::service::cancel::StopRequest;
+use crate::service::content::file_uses;
 use crate::service::error::Error;
+use crate::service::files::attach_files;
 use crate::service::versions::check_version;
 use crate::store::accept::{Accepted, NewRun, accept};
 use crate::store::runs::lock_live;
@@ -97,6 +99,8 @@ impl MessagePost<'_> {
             }
             None => None,
         };
+        let uses = file_uses(self.message.content()).map_err(Error::internal)?;
+        attach_files(conn, self.tenant, self.session_id, &uses).await?;
         // The stop request has changed the version, which was checked above.
         let accepted = accept(conn, &NewRun { versions: None, ..*new }).await?;
         Ok(Some(LockedAccept { accepted, stop }))

@@ -147,6 +147,8 @@ pub async fn count(
             let query = sqlx::query_scalar!(
                 r#"SELECT ((SELECT coalesce(sum(bytes), 0) FROM stored_sizes WHERE tenant_id = $1)
                          + (SELECT coalesce(sum(pg_column_size(profile)), 0) FROM agent_versions
+                            WHERE tenant_id = $1)
+                         + (SELECT coalesce(sum(size), 0) FROM files
                             WHERE tenant_id = $1))::bigint AS "bytes!""#,
                 tenant_id,
             );

@@ -116,7 +116,10 @@ fn input(text: &str) -> String {
 
 fn user_message(text: &str) -> NewEvent {
     let content = Content::parse(input(text)).unwrap();
-    NewEvent::with_id("msg_1".into(), &EventBody::UserMessage { content, message_id: None })
+    NewEvent::with_id(
+        "msg_1".into(),
+        &EventBody::UserMessage { content, message_id: None, retry_of: None },
+    )
 }
 
 /// The outcome as the client sees it. The events must be those that are stored.

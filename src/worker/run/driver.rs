@@ -151,14 +151,14 @@ impl Driver<'_> {
             message: user_message(Content::parse(claim.input.clone())?),
         };
         let step = StepCommit { events: &events, dequeues: true, ..Default::default() };
-        self.state.writer.store(&[message], &step).await
+        self.state.writer.store(&[message], &step).await?;
+        self.state.writer.reload_files().await
     }
 
-    /// Continues a run that began when its message was accepted. In most cases that message is the
-    /// only one that the transcript does not have.
+    /// Continues a run that began when its message was accepted: usually all that is missing.
     async fn begin_accepted(&mut self) -> Result<(), StopCause> {
         let (claim, transcript) = (&self.run.claim, &mut self.state.writer.transcript);
-        if transcript.seq() + 1 == claim.last_message_seq {
+        if transcript.seq() + 1 == claim.last_message_seq && !claim.has_files() {
             transcript.push(Role::User, &claim.input);
             return Ok(());
         }

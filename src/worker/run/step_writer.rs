@@ -198,6 +198,16 @@ impl<'a> StepWriter<'a> {
         }
     }
 
+    /// Reads the history again if the message of the run refers to files: the transcript then has their
+    /// contents in place of the references.
+    pub(super) async fn reload_files(&mut self) -> Result<(), StopCause> {
+        if !self.run.claim.has_files() {
+            return Ok(());
+        }
+        self.transcript.reset();
+        self.reload_transcript().await
+    }
+
     async fn try_reload(&mut self) -> Result<(), StopCause> {
         let (transcript, session_id) = (&mut self.transcript, self.run.session_id());
         let load = async |conn: &mut PgConnection| transcript.catch_up(conn, session_id).await;

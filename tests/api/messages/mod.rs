@@ -5,6 +5,7 @@ mod concurrent_attachments;
 mod concurrent_messages;
 mod event_batches;
 mod feedback;
+mod files;
 mod idempotency;
 mod media_support;
 mod plain_view;

@@ -256,7 +256,7 @@ async fn a_position_that_is_none_or_too_old_is_refused() {
     {
         let request = app.get("/v1/sessions/stream").header("last-event-id", position);
         problem(request.send().await.unwrap(), 400, "invalid_cursor").await;
-        let request = app.get("/v1/sessions/stream").query(&[("after", position)]);
+        let request = app.get(&format!("/v1/sessions/stream?after={position}"));
         problem(request.send().await.unwrap(), 400, "invalid_cursor").await;
     }
 }

@@ -48,6 +48,8 @@ BEGIN
     VALUES (sha256(s::text::bytea), s, t, now() + interval '1 hour');
     INSERT INTO browser_tokens (id, secret_hash, tenant_id, session_id, scopes, expires_at)
     VALUES (gen_random_uuid(), sha256(s::text::bytea), t, s, '{read}', now() + interval '1 hour');
+    INSERT INTO files (id, tenant_id, session_id, media_type, size, content)
+    VALUES (gen_random_uuid(), t, s, 'text/plain', 1, 'x');
     INSERT INTO message_feedback (session_id, tenant_id, message_id, rating)
     VALUES (s, t, 'm', 'up');
     INSERT INTO deleted_sessions (id, tenant_id) VALUES (gen_random_uuid(), t);
