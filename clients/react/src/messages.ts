@@ -47,7 +47,8 @@ export function groupMessages(conversation: Conversation, sending: UserMessage[]
   const answers = new Map<string | undefined, Part[]>();
   for (const item of conversation.items) {
     if (item.kind === "user") {
-      groups.push(item);
+      // The message that a retry repeats is shown already.
+      if (item.retryOf === undefined) groups.push(item);
       if (item.runId !== undefined) {
         const answer = answers.get(item.runId) ?? [];
         answers.set(item.runId, answer);

@@ -1,13 +1,14 @@
 /** The list of sessions. */
 
-import type { CreateSession, Query, Session } from "@twostep/client";
+import type { CreateSession, Query, Session, SessionChange } from "@twostep/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useClient } from "./context.js";
+import { followWhileVisible } from "./list-stream.js";
 
 export interface ThreadsOptions {
   /** Filters of `GET /v1/sessions`, for example `archived`. Sessions of sub-agents are left out. */
   query?: Query;
-  /** The time between two reads of the list, in milliseconds, while the page is visible [default: 5000]. */
+  /** The time between two reads of the list, in milliseconds, if the stream of the list is refused [default: 5000]. */
   interval?: number;
 }
 
@@ -32,7 +33,7 @@ export interface UseThreads {
 
 type State = Pick<UseThreads, "threads" | "isLoading" | "hasMore" | "error">;
 
-/** Lists sessions, and keeps the list up to date. */
+/** Lists sessions, and keeps the list up to date while the page is visible. */
 export function useThreads({ query, interval = 5000 }: ThreadsOptions = {}): UseThreads {
   const client = useClient();
   const [state, setState] = useState<State>({ threads: [], isLoading: true, hasMore: false, error: undefined });
@@ -55,19 +56,18 @@ export function useThreads({ query, interval = 5000 }: ThreadsOptions = {}): Use
       }
     }
   }, [client, filters, limit]);
+  const apply = useCallback((change: SessionChange) => {
+    setState((before) => ({ ...before, threads: applied(before.threads, change) }));
+    // The session may have entered or left the list.
+    return filters !== "{}" || change.changes.some((kind) => MOVES.includes(kind));
+  }, [filters]);
   useEffect(() => {
-    const read = () => {
-      if (document.visibilityState === "visible") void refresh();
-    };
-    read();
-    const timer = setInterval(read, interval);
-    document.addEventListener("visibilitychange", read);
+    const end = followWhileVisible(client, { refresh, apply, interval });
     return () => {
       reads.current++;
-      clearInterval(timer);
-      document.removeEventListener("visibilitychange", read);
+      end();
     };
-  }, [refresh, interval]);
+  }, [client, refresh, apply, interval]);
   const actions = useMemo(() => {
     const then = async <T>(request: Promise<T>): Promise<T> => {
       const result = await request;
@@ -88,4 +88,12 @@ export function useThreads({ query, interval = 5000 }: ThreadsOptions = {}): Use
     };
   }, [client, refresh]);
   return { ...state, ...actions };
+}
+
+/** Changes after which a session may enter or leave a list without filters. */
+const MOVES = ["created", "archived", "restored", "deleted"];
+
+function applied(threads: Session[], { session_id, session, changes }: SessionChange): Session[] {
+  if (changes.includes("deleted")) return threads.filter(({ id }) => id !== session_id);
+  return threads.map((thread) => (thread.id === session_id && session !== undefined ? session : thread));
 }

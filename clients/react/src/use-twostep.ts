@@ -1,6 +1,6 @@
 /** One conversation. */
 
-import type { CreateMessage, DecideCall, Run } from "@twostep/client";
+import type { CreateMessage, DecideCall, Run, UploadedFile } from "@twostep/client";
 import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react";
 import { useClient } from "./context.js";
 import type { MessageContent, PendingCall } from "./messages.js";
@@ -20,6 +20,10 @@ export interface UseTwostep extends Omit<Snapshot, "conversation"> {
   send(content: MessageContent, settings?: Omit<CreateMessage, "content" | "id">): Promise<Run>;
   /** Sends a message again whose state is `failed`. */
   resend(messageId: string): Promise<Run>;
+  /** Uploads a file for a block with the source `{ type: "file", file_id }` of a message. */
+  upload(file: Blob & { name?: string }): Promise<UploadedFile>;
+  /** Asks again for the answer of a run that failed or was stopped. It must be the newest one. */
+  retry(runId: string): Promise<Run>;
   /** Stops the active run and the queued ones. */
   stop(): Promise<void>;
   /** Decides on a call that waits for an approval. A decision that came too late has no effect. */
@@ -62,6 +66,8 @@ export function useTwostep(id: string | undefined, { tools, fork }: TwostepOptio
     return {
       send: async (content: MessageContent, settings?: Omit<CreateMessage, "content" | "id">) => opened().send(content, settings),
       resend: async (messageId: string) => opened().resend(messageId),
+      upload: async (file: Blob & { name?: string }) => client.upload(opened().id, file),
+      retry: async (runId: string) => client.retry(opened().id, runId),
       stop: async () => client.stop(opened().id),
       decide: async (call: PendingCall, decision: DecideCall) => {
         await client.decide(call.sessionId, call.id, decision).catch(ignoreTooLate);

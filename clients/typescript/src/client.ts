@@ -4,7 +4,7 @@ import { type EventsOptions, events } from "./events.js";
 import { Http, type Options, type Query, type RequestInfo, uniqueId } from "./http.js";
 import { type Conversation, fromMessages } from "./reduce.js";
 import type { Approval, CreateFork, CreateMessage, CreateSession, DecideCall, HistoryItem } from "./types.js";
-import type { Page, Run, Session, ToolResult, UpdateSession } from "./types.js";
+import type { Page, Run, Session, SessionChange, StreamEvent, ToolResult, UpdateSession, UploadedFile } from "./types.js";
 
 /**
  * Options of a request that must take effect once. Use the same `key` again to repeat a request whose result
@@ -32,6 +32,9 @@ export class Twostep {
   /** Lists sessions, newest first. `query` has the filters and the page. */
   readonly sessions = (query: Query = {}) => this.request<Page<Session>>("/sessions", { query });
 
+  /** Yields the changes of the list of sessions. List the sessions whenever the connection opens: no change is missed. */
+  readonly sessionChanges = (options: EventsOptions = {}) => events<SessionChange>(this.http, "/sessions/stream", options);
+
   readonly updateSession = (id: string, changes: UpdateSession) =>
     this.request<Session>(`/sessions/${id}`, { method: "PATCH", body: changes });
 
@@ -54,6 +57,14 @@ export class Twostep {
     return this.post<Run>(`/sessions/${id}/messages`, body, { key: body.id ?? uniqueId(), ...options });
   };
 
+  /** Posts the message of a failed or cancelled run again, as a new run. It must be the newest one. */
+  readonly retry = (id: string, runId: string, options: SendOptions = {}) =>
+    this.post<Run>(`/sessions/${id}/runs/${runId}/retry`, undefined, options);
+
+  /** Uploads a file. Messages of the session refer to it by the source `{ type: "file", file_id }`. */
+  readonly upload = (id: string, file: Blob & { name?: string }) =>
+    this.request<UploadedFile>(`/sessions/${id}/files`, { method: "POST", query: { name: file.name }, body: file });
+
   readonly run = (id: string, runId: string) => this.request<Run>(`/sessions/${id}/runs/${runId}`);
 
   /** Lists the messages of the history with all their blocks. */
@@ -65,8 +76,8 @@ export class Twostep {
     const last = (await this.session(id)).forked_from?.message_seq ?? 0;
     const items: HistoryItem[] = [];
     while (items.length < last) {
-      const query = { view: "plain", after: items.length, limit: Math.min(200, last - items.length) };
-      items.push(...(await this.messages(id, query)).data);
+      const limit = Math.min(200, last - items.length);
+      items.push(...(await this.messages(id, { view: "plain", after: items.length, limit })).data);
     }
     return fromMessages(items);
   };
@@ -98,11 +109,11 @@ export class Twostep {
 
   /** Yields the events of a session across all its runs and across lost connections. */
   readonly events = (id: string, options: EventsOptions = {}) =>
-    events(this.http, `/sessions/${id}/events/stream`, options, false);
+    events<StreamEvent>(this.http, `/sessions/${id}/events/stream`, options);
 
   /** Yields the events of one run until it settles or waits for the client. */
   readonly runEvents = (id: string, runId: string, options: EventsOptions = {}) =>
-    events(this.http, `/sessions/${id}/runs/${runId}/stream`, options, true);
+    events<StreamEvent>(this.http, `/sessions/${id}/runs/${runId}/stream`, options, true);
 
   private readonly post = <T>(path: string, body: unknown, { key = uniqueId(), signal }: SendOptions) =>
     this.request<T>(path, { method: "POST", body, headers: { "idempotency-key": key }, signal });

@@ -2,15 +2,16 @@
 
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { ProblemError } from "./errors.js";
-import { type Http, pause } from "./http.js";
-import type { StreamEvent } from "./types.js";
+import { type Http, pause, type Query } from "./http.js";
 
 /** The state of a stream's connection, the number of failed connections since the last event, and the last cause. */
 export type Connection = { state: "connecting" | "open" | "waiting"; failures: number; error?: unknown };
 
 export interface EventsOptions {
   /** The number of the last event that the caller has: the stream continues after it [default: 0]. */
-  after?: number;
+  after?: number | string;
+  /** Other parameters of the stream. */
+  query?: Query;
   /** False leaves out previews of text, thinking and tool input [default: true]. */
   previews?: boolean;
   /** Ends the stream. */
@@ -19,7 +20,7 @@ export interface EventsOptions {
   onConnection?: (connection: Connection) => void;
 }
 
-/** The service writes at least every 15 seconds: a connection that is silent for longer is lost. */
+/** The service writes at least every 10 seconds: a connection that is silent for longer is lost. */
 const SILENCE_MS = 40_000;
 
 /**
@@ -27,23 +28,23 @@ const SILENCE_MS = 40_000;
  * connection is lost. Ends when the session is deleted, when `signal` is aborted and, with `isRun`, when
  * the run settles or waits for the client. Throws a `ProblemError` that a repetition cannot change.
  */
-export async function* events(http: Http, path: string, options: EventsOptions, isRun: boolean) {
+export async function* events<Event extends { type: string }>(http: Http, path: string, options: EventsOptions, isRun?: true) {
   const { signal, onConnection } = options;
-  let after = String(options.after ?? 0);
+  let after = options.after?.toString();
   for (let failures = 0; signal?.aborted !== true; ) {
     let error: unknown = new Error("the connection was lost");
     let last: string | undefined;
     let opened = Number.NaN;
     onConnection?.({ state: "connecting", failures });
     try {
-      const query = { after, deltas: options.previews === false ? false : undefined };
+      const query = { ...options.query, after, deltas: options.previews === false ? false : undefined };
       const response = await http.send(path, { query, signal }, "text/event-stream");
       if (response.status === 204 || response.body === null) return;
       onConnection?.({ state: "open", failures });
       opened = Date.now();
       for await (const { id, data } of frames(response.body)) {
-        const event = JSON.parse(data) as StreamEvent;
-        // The number of the event. Previews have none.
+        const event = JSON.parse(data) as Event;
+        // The number of the event, or a position in the list of sessions. Previews have none.
         if (id !== undefined && Number(id) <= Number(after)) continue;
         after = id ?? after;
         last = event.type;

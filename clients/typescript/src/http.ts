@@ -26,7 +26,7 @@ export interface Options {
 export interface RequestInfo {
   method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   query?: Query;
-  /** Sent as JSON. */
+  /** Sent as JSON; a `Blob` as it is. */
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal | undefined;
@@ -64,8 +64,9 @@ export class Http {
     const headers = new Headers(typeof given === "function" ? await given(reason) : given);
     headers.set("accept", accept);
     for (const [name, value] of Object.entries(request.headers ?? {})) headers.set(name, value);
-    const body = request.body === undefined ? null : JSON.stringify(request.body);
-    if (body !== null) headers.set("content-type", "application/json");
+    const isFile = request.body instanceof Blob;
+    const body = isFile ? (request.body as Blob) : (JSON.stringify(request.body) ?? null);
+    if (body !== null && !isFile) headers.set("content-type", "application/json");
     const response = await fetch(url, { method: request.method ?? "GET", headers, body, signal: request.signal ?? null });
     if (response.ok) return response;
     const isRefused = response.status === 401 && reason === undefined;

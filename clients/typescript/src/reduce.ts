@@ -10,8 +10,11 @@ export type ToolState = "streaming" | "running" | "awaiting_approval" | "awaitin
 
 interface Entry { id: string; runId: string | undefined }
 
-/** A message of the user. `id` is the id of the message: a fork `before` it edits the message. */
-export interface UserItem extends Entry { kind: "user"; content: ContentBlock[] }
+/**
+ * A message of the user. `id` is the id of the message: a fork `before` it edits the message. `retryOf` is the run
+ * whose message this one repeats.
+ */
+export interface UserItem extends Entry { kind: "user"; content: ContentBlock[]; retryOf: string | undefined }
 
 /**
  * A text or the thinking of the agent. `isPreview` is true while the text streams; `isInterrupted` if the client
@@ -80,7 +83,7 @@ export function reduce(before: Conversation, event: StreamEvent): Conversation {
     case "user.message": {
       const status = now.status === "idle" ? "queued" : now.status;
       const accepted = { ...now, status, queuedRunIds: now.queuedRunIds.concat(runId ?? []) };
-      return put(accepted, { kind: "user", id: event.id, runId, content: event.content });
+      return put(accepted, { kind: "user", id: event.id, runId, content: event.content, retryOf: event.retry_of });
     }
     case "agent.message":
     case "agent.thinking": {
@@ -158,18 +161,15 @@ function reduceNotice(now: Conversation, event: Exclude<StreamEvent, { seq: numb
 const newText = (id: string, runId: string | undefined, type: string): TextItem =>
   ({ kind: type === "agent.message" ? "text" : "thinking", id, runId, text: "", isPreview: true, isInterrupted: false });
 
-function newTool(id: string, runId: string | undefined, name: string): ToolItem {
-  const unknown = { input: undefined, result: undefined, durationMs: undefined, subAgent: undefined };
-  return { kind: "tool", id, runId, name, state: "streaming", isPreview: true, inputText: "", ...unknown };
-}
+const unknown = { input: undefined, result: undefined, durationMs: undefined, subAgent: undefined };
+const newTool = (id: string, runId: string | undefined, name: string): ToolItem =>
+  ({ kind: "tool", id, runId, name, state: "streaming", isPreview: true, inputText: "", ...unknown });
 
 const withInput = (tool: ToolItem, input: object | undefined): ToolItem =>
   ({ ...tool, input: input as ToolItem["input"], inputText: JSON.stringify(input) });
 
-function settled(tool: ToolItem, result: ContentBlock[], isError: boolean, durationMs?: number): ToolItem {
-  const state = tool.state === "denied" ? "denied" : isError ? "failed" : "done";
-  return { ...tool, state, result, durationMs };
-}
+const settled = (tool: ToolItem, result: ContentBlock[], isError: boolean, durationMs?: number): ToolItem =>
+  ({ ...tool, state: tool.state === "denied" ? "denied" : isError ? "failed" : "done", result, durationMs });
 
 /** The conversation after a run has settled or waits for the client. */
 function idle(now: Conversation, runId: string | undefined, stopReason: StopReason): Conversation {
@@ -227,7 +227,7 @@ export function fromMessages(messages: HistoryItem[]): Conversation {
       }
     }
     const content = message.role === "user" ? blocks.filter((block) => block.type !== "tool_result") : [];
-    if (content.length > 0) now = put(now, { kind: "user", id: message.id, runId, content });
+    if (content.length > 0) now = put(now, { kind: "user", id: message.id, runId, content, retryOf: undefined });
   }
   return now;
 }

@@ -6,8 +6,9 @@
 import type * as schema from "./schema.js";
 
 export type {
-  ApprovalResource as Approval, ContentBlock, CreateFork, CreateMessage, DecideCall, HistoryItem, Problem,
-  RunResource as Run, SessionResource as Session, StopReason, Streamed as StreamEvent, UpdateSession, Usage,
+  ApprovalResource as Approval, ContentBlock, CreateFork, CreateMessage, DecideCall, FileResource as UploadedFile,
+  HistoryItem, Problem, RunResource as Run, SessionListEvent as SessionChange, SessionResource as Session, StopReason,
+  Streamed as StreamEvent, UpdateSession, Usage,
 } from "./schema.js";
 
 export type CreateSession = Partial<schema.CreateSession>;

@@ -190,6 +190,42 @@ test("a stream delivers every event once, although its connection is cut", async
   assert.ok(states.includes("waiting"), `${states}`);
 });
 
+test("the changes of the list of sessions", async () => {
+  const until = new AbortController();
+  const changes: string[] = [];
+  const onConnection = ({ state }: { state: string }) => {
+    if (state === "open") void client.createSession({ title: "Listed" }).then(({ id }) => client.send(id, "Hello"));
+  };
+  for await (const { session, changes: kinds } of client.sessionChanges({ signal: until.signal, onConnection })) {
+    if (session?.title !== "Listed") continue;
+    changes.push(...kinds);
+    if (kinds.includes("finished")) until.abort();
+  }
+  assert.equal(changes[0], "created");
+});
+
+test("a file is uploaded, and a message refers to it", async () => {
+  const session = await client.createSession();
+  const text = new File(["A ledger is a book of accounts."], "ledger.txt", { type: "text/plain" });
+  const { id, media_type, name } = await client.upload(session.id, text);
+  assert.deepEqual([media_type, name], ["text/plain", "ledger.txt"]);
+  const source = { type: "file" as const, file_id: id };
+  const content = [{ type: "document" as const, source }, { type: "text" as const, text: "Hello" }];
+  await fold(await client.send(session.id, { content }));
+  const [first] = (await client.messages(session.id)).data;
+  assert.deepEqual(first?.message.content[0]?.["source"], source);
+});
+
+test("a stopped run is retried", async () => {
+  const session = await client.createSession(READ_AND_WRITE);
+  const run = await client.send(session.id, "Write hello to notes.txt");
+  const waiting = await fold(run);
+  await client.stop(session.id, run.id);
+  const stopped = await fold(run, waiting);
+  const again = await client.retry(session.id, run.id);
+  assert.equal((await fold(again, stopped)).status, "requires_action");
+});
+
 test("a stopped run keeps the conversation valid", async () => {
   const session = await client.createSession(READ_AND_WRITE);
   const run = await client.send(session.id, "Write hello to notes.txt");

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { SLOW } from "../ai-sdk/script.mjs";
 import { address, click, count, createSession, imageOf, open, PIXEL, says, send, tabs, testPage } from "./suite.mjs";
 
 testPage("hooks");
@@ -16,6 +17,24 @@ test("an image, also in a regenerated answer [images]", async () => {
   await says(tab, "A nice picture.");
   await tab.getByText(/\[image/).waitFor();
   assert.equal(await imageOf(tab), PIXEL);
+});
+
+test("an uploaded image", async () => {
+  const tab = await open("hooks");
+  await click(tab, "Upload");
+  await says(tab, "A nice picture.");
+  await tab.getByText("[image]").waitFor();
+});
+
+test("a stopped answer is retried, and its message is shown once", async () => {
+  const tab = await open("hooks");
+  await send(tab, "Be slow");
+  await says(tab, "word3");
+  await click(tab, "Stop");
+  await tab.locator("main[data-status=idle]").waitFor();
+  await click(tab, "Retry");
+  await says(tab, SLOW.trim());
+  assert.deepEqual([await tab.locator("[data-role=user]").count(), await count(tab)], [1, 3]);
 });
 
 test("a call of a sub-agent waits for the page, also after a reload", async () => {

@@ -276,9 +276,13 @@ export function testPage(page, door = "") {
       await threads.first().waitFor();
       await send(tab, "Hello");
       await says(tab, "You said Hello.");
-      // Another client's session appears without a reload.
+      // Another client's session appears at once.
       await createSession(own, { ...SESSION, title: "Of another client" });
       await threads.getByText("Of another client").waitFor();
+      const reads = [];
+      tab.on("request", (request) => reads.push(request.url()));
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      assert.deepEqual(reads, [], "the list is followed, not polled");
       if (page === "hooks") {
         await threads.last().getByText("Rename").click();
         await threads.getByText("Renamed").waitFor();

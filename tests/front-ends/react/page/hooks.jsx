@@ -47,6 +47,11 @@ function Conversation({ id, open }) {
     now.send(text).catch(() => undefined);
     setText("");
   };
+  const sendUpload = async () => {
+    const bytes = Uint8Array.from(atob(settings.pixel), (char) => char.charCodeAt(0));
+    const { id } = await now.upload(new File([bytes], "pixel.png", { type: "image/png" }));
+    await now.send([{ type: "text", text: "Which image?" }, { type: "image", source: { type: "file", file_id: id } }]);
+  };
   const image = { type: "image", source: { type: "base64", media_type: "image/png", data: settings.pixel } };
   return (
     <main data-status={now.isLoading ? "loading" : now.status} data-connection={now.connection} data-error={now.error?.code}>
@@ -55,7 +60,10 @@ function Conversation({ id, open }) {
           message.role === "user" ? (
             <UserMessage key={message.id} message={message} now={now} open={open} />
           ) : (
-            <li key={message.id} data-role="assistant">{message.parts.map((part) => <Part key={part.id} part={part} />)}</li>
+            <li key={message.id} data-role="assistant">
+              {message.parts.map((part) => <Part key={part.id} part={part} />)}
+              <button onClick={() => now.retry(message.runId)}>Retry</button>
+            </li>
           ))}
       </ol>
       <ul>{now.pending.map((call) => <Call key={call.id} call={call} approval={now.approvals.get(call.id)} now={now} />)}</ul>
@@ -65,6 +73,7 @@ function Conversation({ id, open }) {
       </form>
       <button onClick={() => now.stop()}>Stop</button>
       <button onClick={() => now.send([{ type: "text", text: "Which image?" }, image])}>Send image</button>
+      <button onClick={sendUpload}>Upload</button>
     </main>
   );
 }
