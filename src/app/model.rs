@@ -72,6 +72,7 @@ fn simulated(base_url: &str, provider: Provider, idle_timeout: Duration) -> anyh
         Provider::Anthropic => Server::Anthropic(anthropic::ClientConfig {
             base_url: base_url.parse()?,
             api_key,
+            auth_token: None,
             version: "2023-06-01".to_owned(),
             idle_timeout,
         }),

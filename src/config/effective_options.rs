@@ -11,10 +11,12 @@ use serde::Serialize;
 use super::args::{LogArgs, ServeArgs};
 use super::bootstrap::BOOTSTRAP_KEY;
 use super::environment::{file_variable, variable};
+use super::provider::ANTHROPIC_TOKEN;
 
 /// Environment variables without an option, because they contain only secrets.
-pub(super) const SECRETS: [&str; 8] = [
+pub(super) const SECRETS: [&str; 9] = [
     "ANTHROPIC_API_KEY",
+    ANTHROPIC_TOKEN,
     "OPENAI_API_KEY",
     BOOTSTRAP_KEY,
     "TWOSTEP_METRICS_KEY",

@@ -13,6 +13,9 @@ use crate::domain::provider::{Dialect, MaxTokensField, Provider};
 use crate::model::{Server, anthropic, openai};
 
 pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
+/// The environment variable with a bearer token for the Messages API, which gateways expect instead of a
+/// key.
+pub(super) const ANTHROPIC_TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
 const OPENAI_URL: &str = "https://api.openai.com/v1";
 
 /// Options for the protocol of the model's server.
@@ -79,11 +82,14 @@ impl WorkArgs {
     pub(super) fn server(&self, idle_timeout: Duration) -> anyhow::Result<Server> {
         let name = self.provider.key_name();
         let api_key = secret(name)?.map(SecretString::from);
+        let is_anthropic = self.provider.provider == Provider::Anthropic;
+        let token = if is_anthropic && api_key.is_none() { secret(ANTHROPIC_TOKEN)? } else { None };
+        let auth_token = token.map(SecretString::from);
         let needs_key = match self.provider.provider {
             Provider::Anthropic => self.anthropic_base_url.as_str().starts_with(ANTHROPIC_URL),
             Provider::OpenAi => self.provider.is_at_openai(),
         };
-        if api_key.is_none() && needs_key {
+        if api_key.is_none() && auth_token.is_none() && needs_key {
             bail!(
                 "no model: set {name} or {name}_FILE to use the provider, or --offline to use the built-in \
                  simulator"
@@ -93,6 +99,7 @@ impl WorkArgs {
             Provider::Anthropic => Server::Anthropic(anthropic::ClientConfig {
                 base_url: self.anthropic_base_url.clone(),
                 api_key,
+                auth_token,
                 version: self.anthropic_version.clone(),
                 idle_timeout,
             }),

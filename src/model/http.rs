@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{Stream, StreamExt as _};
+use futures::future::ready;
+use futures::stream::once;
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, Response, Url};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -35,6 +37,7 @@ pub enum BadClient {
     Http(#[from] reqwest::Error),
 }
 
+const JSON: &str = "application/json";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// The maximum number of bytes read of an error body or of a response that is not a stream.
@@ -74,7 +77,7 @@ impl Endpoint {
         idle_timeout: Duration,
         read_error: ReadError,
     ) -> Result<Self, BadClient> {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         let clients = Clients::new(move || {
             reqwest::Client::builder()
                 .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
@@ -113,10 +116,13 @@ impl Endpoint {
         if !response.status().is_success() {
             return Err(self.read_failure(response, head).await);
         }
-        check_is_stream(response.headers())?;
+        let is_object = is_object(response.headers())?;
+        let body = response.bytes_stream();
+        let body = if is_object { as_event(body).left_stream() } else { body.right_stream() };
         Ok(Events {
             head,
-            stream: Mutex::new(Box::pin(SseByteStream::new(bounded(response.bytes_stream())))),
+            is_object,
+            stream: Mutex::new(Box::pin(SseByteStream::new(bounded(body)))),
             idle_timeout: self.idle_timeout,
             received_at: Instant::now(),
             content_at: Instant::now(),
@@ -214,15 +220,27 @@ async fn small_body(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// Rejects HTML and JSON responses: they come from the wrong server or from one that cannot stream,
-/// and a retry would not help. Other content types and a missing one are accepted.
-fn check_is_stream(headers: &HeaderMap) -> Result<(), ModelError> {
+/// Returns true for a reply that is one JSON object: some servers cannot stream. Rejects HTML, which
+/// comes from the wrong server, and a retry would not help. Other content types and a missing one are
+/// those of a stream.
+fn is_object(headers: &HeaderMap) -> Result<bool, ModelError> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
-    if ["text/html", "application/json"].iter().any(|other| essence.eq_ignore_ascii_case(other)) {
+    if essence.eq_ignore_ascii_case("text/html") {
         return Err(ModelError::Malformed(format!("it is of type {essence}")));
     }
-    Ok(())
+    Ok(essence.eq_ignore_ascii_case(JSON))
+}
+
+/// The body of a reply that is one JSON object, as one event. Its line breaks are only space.
+fn as_event(
+    body: impl Stream<Item = reqwest::Result<Bytes>>,
+) -> impl Stream<Item = reqwest::Result<Bytes>> {
+    let without_breaks = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
+    let body = body.map_ok(move |bytes| bytes.iter().map(without_breaks).collect());
+    let [start, end] =
+        ["data: ", "\n\n"].map(|text| ready(Ok(Bytes::from_static(text.as_bytes()))));
+    once(start).chain(body).chain(once(end))
 }
 
 /// The time after another one. The operator may set a timeout of any length.
@@ -235,6 +253,8 @@ type SseStream = Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Sen
 /// The server-sent events of a reply.
 pub(super) struct Events {
     head: ReplyHead,
+    /// The reply is one JSON object, which is the only event.
+    is_object: bool,
     /// Never locked. The mutex lets a run that reads the stream move between threads.
     stream: Mutex<SseStream>,
     idle_timeout: Duration,
@@ -282,6 +302,15 @@ impl Events {
                 return Ok(event.data);
             }
         }
+    }
+
+    /// The error of a reply without an end.
+    pub(super) fn truncated(&self) -> ModelError {
+        if self.is_object {
+            // It comes from the wrong server, so a retry would not help.
+            return ModelError::Malformed(format!("it is of type {JSON}, and no reply"));
+        }
+        ModelError::Truncated
     }
 
     /// Notes that the last event had content: it was no ping.

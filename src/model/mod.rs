@@ -7,6 +7,7 @@ mod error;
 mod http;
 mod input;
 pub mod openai;
+mod raw_object;
 mod refused_content;
 mod reply;
 mod reply_bounds;

@@ -15,7 +15,8 @@ pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// Returns the delay after this number of consecutive failures, or `None` when no retry is due.
 ///
-/// Full jitter (a random part of an exponential ceiling) spreads clients that failed together.
+/// Jitter (the second half of an exponential delay is random) spreads clients that failed together. No
+/// delay is near zero: a retry at once would meet the same overload.
 pub fn delay_after(failures: u32, error: &ModelError) -> Option<Duration> {
     if failures >= max_attempts(error) || !error.retryable() {
         return None;
@@ -23,7 +24,7 @@ pub fn delay_after(failures: u32, error: &ModelError) -> Option<Duration> {
     if let Some(requested) = error.retry_after() {
         return (requested <= MAX_RETRY_AFTER).then_some(requested);
     }
-    Some(ceiling(failures).mul_f64(fastrand::f64()))
+    Some(ceiling(failures).mul_f64(0.5 + fastrand::f64() / 2.0))
 }
 
 fn max_attempts(error: &ModelError) -> u32 {
@@ -71,7 +72,8 @@ mod tests {
         let ceilings: Vec<_> = (1..=8).map(|failures| ceiling(failures).as_millis()).collect();
         assert_eq!(ceilings, [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]);
         for failures in 1..MAX_ATTEMPTS {
-            assert!(delay_after(failures, &overloaded(None)).unwrap() <= ceiling(failures));
+            let delay = delay_after(failures, &overloaded(None)).unwrap();
+            assert!((ceiling(failures) / 2..=ceiling(failures)).contains(&delay), "{delay:?}");
         }
         assert_eq!(delay_after(MAX_ATTEMPTS, &overloaded(None)), None);
     }

@@ -7,11 +7,11 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::call_check::{is_call, with_valid_call};
 use super::decode::{BlockDelta, StreamEvent, decode};
-use super::raw_object::RawObject;
 use crate::domain::message::Content;
 use crate::domain::stop_reason::ModelStop;
 use crate::model::error::ModelError;
 use crate::model::input::as_input;
+use crate::model::raw_object::RawObject;
 use crate::model::reply::{PartialReply, Progress, Reply, estimated_tokens};
 use usage::{compaction, usage};
 
@@ -92,11 +92,27 @@ impl Assembler {
                 self.has_final_usage |= usage.get("output_tokens").is_some();
                 self.usage.merge(usage);
             }
+            StreamEvent::Message(message) => self.set_whole(message)?,
             StreamEvent::MessageStop => self.is_whole = self.message.is_some(),
             StreamEvent::BlockStop { index } => self.complete_block(index),
             StreamEvent::Ignored => {}
         }
         Ok(Progress::Nothing)
+    }
+
+    /// Takes a message that arrived as one object.
+    fn set_whole(&mut self, message: RawObject) -> Result<(), ModelError> {
+        let blocks: Vec<RawObject> = message.read("content").unwrap_or_default();
+        for (index, block) in blocks.into_iter().enumerate() {
+            let block = with_valid_call(block, |id| self.is_used(id))?;
+            self.blocks.push(OpenBlock { is_complete: true, ..OpenBlock::new(index, block) });
+        }
+        self.usage = message.read("usage").unwrap_or_default();
+        let management: Option<RawObject> = message.read("context_management");
+        self.applied_edits = management.and_then(|management| management.read("applied_edits"));
+        self.message = Some(message);
+        (self.has_final_usage, self.is_whole) = (true, true);
+        Ok(())
     }
 
     /// Marks a block as complete: the one at this index, or the last one.

@@ -3,10 +3,10 @@
 
 use serde_json::value::to_raw_value;
 
-use super::raw_object::RawObject;
 use crate::domain::call_syntax::{MAX_WORD, is_word, shown};
 use crate::domain::ids::CallId;
 use crate::model::error::ModelError;
+use crate::model::raw_object::RawObject;
 
 /// Returns true for the types of blocks that call a tool.
 pub(super) fn is_call(kind: &str) -> bool {

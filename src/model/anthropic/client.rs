@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, Url};
 use secrecy::SecretString;
 
@@ -21,6 +21,8 @@ pub struct ClientConfig {
     pub base_url: Url,
     /// The API key, sent as `x-api-key`; local servers need none.
     pub api_key: Option<SecretString>,
+    /// A bearer token, which gateways expect instead of a key.
+    pub auth_token: Option<SecretString>,
     /// The API version, sent as `anthropic-version`.
     pub version: String,
     /// The maximum time without an event: before the headers, and inside the stream.
@@ -41,6 +43,9 @@ impl Client {
         headers.insert("anthropic-version", version);
         if let Some(key) = &config.api_key {
             headers.insert("x-api-key", secret_header("", key)?);
+        }
+        if let Some(token) = &config.auth_token {
+            headers.insert(AUTHORIZATION, secret_header("Bearer ", token)?);
         }
         let path = ["v1", "messages"];
         let messages =
@@ -102,7 +107,10 @@ impl ReplyStream {
 
     /// Returns the complete reply after the end of the stream.
     pub fn finish(&self) -> Result<Reply, ModelError> {
-        self.assembler.finish()
+        self.assembler.finish().map_err(|error| match error {
+            ModelError::Truncated => self.events.truncated(),
+            other => other,
+        })
     }
 
     /// Closes the stream and returns the received part of the reply; `None` if it has not begun.

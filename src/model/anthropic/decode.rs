@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::raw_object::RawObject;
 use crate::model::error::{ErrorKind, ModelError};
 use crate::model::http::ErrorReport;
+use crate::model::raw_object::RawObject;
 use crate::model::reply_head::ReplyHead;
 
 /// A decoded event.
@@ -33,6 +33,8 @@ pub(super) enum StreamEvent<'a> {
         applied_edits: Option<Box<RawValue>>,
     },
     MessageStop,
+    /// The whole message, from a server that cannot stream.
+    Message(RawObject),
     /// A ping, or an event type that this version does not know.
     Ignored,
 }
@@ -167,6 +169,7 @@ pub(super) fn decode(data: &str) -> Result<StreamEvent<'_>, ModelError> {
             StreamEvent::MessageDelta { delta, usage: usage.unwrap_or_default(), applied_edits }
         }
         "message_stop" => StreamEvent::MessageStop,
+        "message" => StreamEvent::Message(read(data)?),
         "error" => {
             let report = ErrorReport::from(read::<ErrorBody<'_>>(data)?);
             return Err(report.error(None, ReplyHead::default()));

@@ -8,7 +8,6 @@ mod count;
 mod decode;
 mod head;
 mod models;
-mod raw_object;
 mod request;
 
 pub use client::{Client, ClientConfig, ReplyStream};

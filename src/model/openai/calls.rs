@@ -3,6 +3,7 @@
 //! whole calls at once, or send index 0 for all calls.
 
 use std::fmt::Write as _;
+use std::mem::take;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use super::decode::CallPiece;
 use crate::domain::call_syntax::{MAX_WORD, is_word};
 use crate::domain::ids::CallId;
+use crate::model::raw_object::RawObject;
 use crate::model::reply::Progress;
 
 /// The calls of a reply, in the order in which they began.
@@ -29,6 +31,8 @@ pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: String,
+    /// Other members, which the server gets back.
+    pub(super) members: RawObject,
     is_announced: bool,
 }
 
@@ -38,15 +42,19 @@ impl Calls {
     }
 
     /// Adds a piece; `first` is the block index of the first call.
-    pub(super) fn push(&mut self, piece: &CallPiece, first: usize) -> Vec<Progress> {
-        let place = self.place(piece).unwrap_or_else(|| {
-            let id = self.id(piece);
+    pub(super) fn push(&mut self, mut piece: CallPiece, first: usize) -> Vec<Progress> {
+        let members = take(&mut piece.members);
+        let place = self.place(&piece).unwrap_or_else(|| {
+            let id = self.id(&piece);
             let given = piece.id().map(str::to_owned);
             self.all.push(Call::new(piece.index, given, id));
             self.all.len() - 1
         });
         match self.all.get_mut(place) {
-            Some(call) => call.push(piece, first + place),
+            Some(call) => {
+                call.members.continue_with(members);
+                call.push(&piece, first + place)
+            }
             None => Vec::new(),
         }
     }
@@ -81,8 +89,8 @@ impl Calls {
 
 impl Call {
     fn new(index: Option<u64>, given: Option<String>, id: String) -> Self {
-        let (name, arguments) = (String::new(), String::new());
-        Self { index, given, id, name, arguments, is_announced: false }
+        let (name, arguments, members) = (String::new(), String::new(), RawObject::default());
+        Self { index, given, id, name, arguments, members, is_announced: false }
     }
 
     /// Returns true if a piece with the index of this call begins another call.

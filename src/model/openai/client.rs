@@ -118,7 +118,10 @@ impl ReplyStream {
 
     /// Returns the complete reply after the end of the stream.
     pub fn finish(&self) -> Result<Reply, ModelError> {
-        self.assembler.finish()
+        self.assembler.finish().map_err(|error| match error {
+            ModelError::Truncated => self.events.truncated(),
+            other => other,
+        })
     }
 
     /// Closes the stream and returns the received part of the reply; `None` if it has not begun.

@@ -1,12 +1,14 @@
-//! Decodes one event of the stream from its JSON. Members that are missing or have an unexpected
+//! Decodes one event of the stream from its JSON. RawObject that are missing or have an unexpected
 //! type are absent.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::error::read_in_stream;
+use super::provider_state::ThinkingPlace;
 use crate::domain::usage::Usage;
 use crate::model::error::ModelError;
+use crate::model::raw_object::RawObject;
 use crate::model::reply_head::ReplyHead;
 
 /// The maximum token count of one request; higher counts are errors of the server and are clamped.
@@ -37,32 +39,106 @@ pub(super) struct Chunk {
 pub(super) struct Choice {
     #[serde(default, deserialize_with = "lenient")]
     index: Option<u64>,
-    #[serde(default)]
+    /// A server that cannot stream sends the whole message.
+    #[serde(default, alias = "message")]
     pub(super) delta: Option<Delta>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) finish_reason: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(from = "RawObject")]
 pub(super) struct Delta {
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) content: Option<String>,
+    pub(super) content: Option<DeltaContent>,
+    /// Reasoning, with its place in the message.
+    pub(super) thinking: Option<(ThinkingPlace, String)>,
     /// A refusal instead of an answer.
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) refusal: Option<String>,
-    #[serde(default)]
-    pub(super) tool_calls: Option<Vec<CallPiece>>,
+    pub(super) tool_calls: Vec<CallPiece>,
+    /// Other members, which the server gets back.
+    pub(super) members: RawObject,
+}
+
+/// The content: text, or a list of parts as Mistral sends it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum DeltaContent {
+    Text(String),
+    Parts(Vec<ContentPart>),
+}
+
+/// A part of the content.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum ContentPart {
+    Text {
+        text: String,
+    },
+    Thinking {
+        thinking: Vec<ContentPart>,
+    },
+    #[serde(other)]
+    Other,
+}
+
+impl From<RawObject> for Delta {
+    fn from(mut members: RawObject) -> Self {
+        members.take_raw("role");
+        // Some servers send the reasoning under both names.
+        let thinking = [ThinkingPlace::ReasoningContent, ThinkingPlace::Reasoning].map(|place| {
+            let text = members.take::<String>(place.name()).unwrap_or_default();
+            (!text.is_empty()).then_some((place, text))
+        });
+        let calls: Option<Vec<CallPiece>> = members.take("tool_calls");
+        // The older form of a call.
+        let function: Option<FunctionPiece> = members.take("function_call");
+        let function = function.map(|function| CallPiece {
+            index: Some(0),
+            function: Some(function),
+            ..CallPiece::default()
+        });
+        Self {
+            content: members.take("content"),
+            thinking: thinking.into_iter().flatten().next(),
+            refusal: members.take("refusal"),
+            tool_calls: calls.into_iter().flatten().chain(function).collect(),
+            members,
+        }
+    }
+}
+
+impl ContentPart {
+    /// The text of a part, and of the parts in it.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Text { text } => text.clone(),
+            Self::Thinking { thinking } => thinking.iter().map(Self::text).collect(),
+            Self::Other => String::new(),
+        }
+    }
 }
 
 /// A piece of a call, or a whole call.
 #[derive(Debug, Default, Deserialize)]
+#[serde(from = "RawObject")]
 pub(super) struct CallPiece {
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) index: Option<u64>,
-    #[serde(default, deserialize_with = "lenient")]
     pub(super) id: Option<String>,
-    #[serde(default)]
     pub(super) function: Option<FunctionPiece>,
+    /// Other members, which the server gets back.
+    pub(super) members: RawObject,
+}
+
+impl From<RawObject> for CallPiece {
+    fn from(mut members: RawObject) -> Self {
+        members.take_raw("type");
+        Self {
+            index: members.take("index"),
+            id: members.take("id"),
+            function: members.take("function"),
+            members,
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

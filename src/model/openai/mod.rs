@@ -10,8 +10,10 @@ mod decode;
 mod error;
 mod options;
 mod parts;
+mod provider_state;
 mod refused_content;
 mod request;
+mod think_tags;
 mod translate;
 
 pub use client::{Client, ClientConfig, ReplyStream};

@@ -1,17 +1,21 @@
-//! Finds the images of a history that a server rejected.
+//! Finds the part of a history that a server rejected: images, or members of another server's messages.
 
 use super::parts::{Image, Part};
 use super::request::Head;
-use super::translate::{Message, translate};
+use super::translate::{Assistant, Message, translate};
 use crate::domain::sent_history::BlockPosition;
 use crate::model::error::ModelError;
 use crate::model::refused_content::RefusedContent;
 
-/// Returns the rejected images of the request that this head and history produced: the image at the
-/// path that the error names, or the images with the URL in its message.
+/// Returns the rejected part of the request that this head and history produced: the image at the path
+/// that the error names, the images with the URL in its message, or the members that the server that
+/// made a message gets back, if the error names one as unknown.
 pub fn refused_content(head: &Head, history: &str, error: &ModelError) -> Option<RefusedContent> {
     let (message, paths) = error.refusal()?;
     let messages = translate(&format!("[{history}]"), head.takes_images()).ok()?;
+    if names_foreign_member(&messages, message, paths) {
+        return Some(RefusedContent::Thinking);
+    }
     let images = images(&messages);
     let before = usize::from(head.has_system());
 
@@ -29,6 +33,20 @@ pub fn refused_content(head: &Head, history: &str, error: &ModelError) -> Option
         positions.extend(of_url.map(|(_, image)| image.position));
     }
     Some(RefusedContent::Blocks(positions))
+}
+
+/// Returns true if the error names a member that only some servers accept. A server that misses the
+/// member says that it must be there.
+fn names_foreign_member(messages: &[Message<'_>], error: &str, paths: &[String]) -> bool {
+    if error.contains("must be") || error.contains("missing") {
+        return false;
+    }
+    let replies = messages.iter().filter_map(|message| match message {
+        Message::Assistant(reply) => Some(reply),
+        Message::System { .. } | Message::User { .. } | Message::Tool { .. } => None,
+    });
+    let mut members = replies.flat_map(Assistant::special_members);
+    members.any(|name| error.contains(name) || paths.iter().any(|path| path.ends_with(name)))
 }
 
 /// The images of a request, each with the index of its message and its part.

@@ -2,12 +2,16 @@
 
 use std::borrow::Cow;
 
+use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::parts::{Part, part, result_parts, summary};
+use super::provider_state::{ProviderState, ThinkingPlace};
 use crate::domain::message::{Block, Role, View};
 use crate::domain::sent_history::BlockPosition;
+use crate::model::raw_object::RawObject;
 
 /// A message as it is sent.
 #[derive(Debug, Serialize)]
@@ -20,15 +24,75 @@ pub(super) enum Message<'a> {
         #[serde(serialize_with = "joined")]
         content: Vec<Part>,
     },
-    Assistant {
-        content: Option<String>,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<Call>,
-    },
+    Assistant(Assistant),
     Tool {
         tool_call_id: String,
         content: String,
     },
+}
+
+/// A reply of the model.
+#[derive(Debug, Default)]
+pub(super) struct Assistant {
+    text: Option<String>,
+    calls: Vec<Call>,
+    /// Reasoning that the server gets back.
+    thinking: Option<(ThinkingPlace, String)>,
+    /// Other members that the server gets back.
+    members: RawObject,
+}
+
+impl Assistant {
+    /// The names of the members that only some servers accept.
+    pub(super) fn special_members(&self) -> impl Iterator<Item = &str> {
+        let place = self.thinking.as_ref().map(|(place, _)| place);
+        let place = place.filter(|place| **place != ThinkingPlace::Content);
+        let of_calls = self.calls.iter().flat_map(|call| call.members.iter().map(|(name, _)| name));
+        place
+            .map(|place| place.name())
+            .into_iter()
+            .chain(self.members.iter().map(|(name, _)| name))
+            .chain(of_calls)
+    }
+
+    /// Adds a reply that follows without a message of the user.
+    fn continue_with(&mut self, later: Self) {
+        let texts = self.text.take().into_iter().chain(later.text);
+        self.text = texts.reduce(|before, more| before + &more);
+        self.calls = later.calls;
+        self.thinking = match (self.thinking.take(), later.thinking) {
+            (Some((place, before)), Some((_, more))) => Some((place, before + &more)),
+            (before, later) => before.or(later),
+        };
+        self.members.continue_with(later.members);
+    }
+}
+
+impl Serialize for Assistant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match &self.thinking {
+            Some((ThinkingPlace::Content, thinking)) => {
+                let text = |text: &String| json!({ "type": "text", "text": text });
+                let thinking = json!({ "type": "thinking", "thinking": [text(thinking)] });
+                let parts: Vec<_> =
+                    [thinking].into_iter().chain(self.text.as_ref().map(text)).collect();
+                map.serialize_entry("content", &parts)?;
+            }
+            Some((place, thinking)) => {
+                map.serialize_entry("content", &self.text)?;
+                map.serialize_entry(place.name(), thinking)?;
+            }
+            None => map.serialize_entry("content", &self.text)?,
+        }
+        if !self.calls.is_empty() {
+            map.serialize_entry("tool_calls", &self.calls)?;
+        }
+        for (name, value) in self.members.iter() {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -36,6 +100,8 @@ pub(super) struct Call {
     id: String,
     r#type: &'static str,
     function: Function,
+    #[serde(flatten)]
+    members: RawObject,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,13 +165,16 @@ fn push_summaries(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>]) {
     }
 }
 
-/// Adds the text and the calls of a reply. Thinking and server-side tool calls are omitted.
+/// Adds the text and the calls of a reply, with the state of the server that made it. Thinking of other
+/// protocols and server-side tool calls are omitted.
 fn push_assistant(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>]) {
-    let (mut answer, mut calls) = (String::new(), Vec::new());
+    let mut reply = Assistant::default();
+    let mut members_of_calls = RawObject::default();
     for block in blocks {
         match &block.view {
-            View::Text(text) => answer.push_str(text),
-            View::ToolUse(call) => calls.push(Call {
+            View::Text(text) => reply.text.get_or_insert_default().push_str(text),
+            View::ToolUse(call) => reply.calls.push(Call {
+                members: members_of_calls.take(&call.id).unwrap_or_default(),
                 id: call.id.clone().into_owned(),
                 r#type: "function",
                 function: Function {
@@ -113,25 +182,26 @@ fn push_assistant(messages: &mut Vec<Message<'static>>, blocks: &[Block<'_>]) {
                     arguments: call.input.get().to_owned(),
                 },
             }),
-            View::Thinking(_)
-            | View::RedactedThinking
+            View::Thinking(_) => {
+                let Some((state, thinking)) = ProviderState::of(block.raw) else { continue };
+                reply.thinking = state.thinking.map(|place| (place, thinking));
+                reply.members = state.message;
+                members_of_calls = state.calls;
+            }
+            View::RedactedThinking
             | View::ToolResult { .. }
             | View::ServerToolUse { .. }
             | View::Other { .. } => {}
         }
     }
-    if answer.is_empty() && calls.is_empty() {
+    reply.text = reply.text.filter(|text| !text.is_empty());
+    if reply.text.is_none() && reply.calls.is_empty() {
         return;
     }
-    let answer = (!answer.is_empty()).then_some(answer);
-    if let Some(Message::Assistant { content, tool_calls }) = messages.last_mut()
-        && tool_calls.is_empty()
-    {
-        *tool_calls = calls;
-        *content = content.take().into_iter().chain(answer).reduce(|before, more| before + &more);
-        return;
+    match messages.last_mut() {
+        Some(Message::Assistant(before)) if before.calls.is_empty() => before.continue_with(reply),
+        _ => messages.push(Message::Assistant(reply)),
     }
-    messages.push(Message::Assistant { content: answer, tool_calls: calls });
 }
 
 /// Adds tool results as messages of their own. Such messages cannot contain images, so the images

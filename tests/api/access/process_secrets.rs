@@ -23,7 +23,13 @@ fn unique_secret() -> String {
 /// The program with a private database, and a secret in each variable that holds one.
 fn with_secrets(command: &mut Command, data: &Path, secret: &str) {
     command.args(["serve", "--offline", "--bind", "127.0.0.1:0", "--data-dir"]).arg(data);
-    for name in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "TWOSTEP_METRICS_KEY", "PGPASSWORD"] {
+    for name in [
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "OPENAI_API_KEY",
+        "TWOSTEP_METRICS_KEY",
+        "PGPASSWORD",
+    ] {
         command.env(name, secret);
     }
     command.env("OTEL_EXPORTER_OTLP_HEADERS", format!("authorization={secret}"));

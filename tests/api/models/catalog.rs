@@ -135,6 +135,7 @@ async fn client_of(server: Router) -> Client {
     let config = ClientConfig {
         base_url: base_url.parse().unwrap(),
         api_key: None,
+        auth_token: None,
         version: "2023-06-01".to_owned(),
         idle_timeout: Duration::from_secs(10),
     };

@@ -134,7 +134,7 @@ async fn requests_follow_the_protocol() {
     assert_eq!(tool[0]["function"]["parameters"]["type"], "object");
 
     let history = session.history().await;
-    let ids = [1, 2].map(|at| history[1]["message"]["content"][at]["id"].clone());
+    let ids = [2, 3].map(|at| history[1]["message"]["content"][at]["id"].clone());
     let call = |id: &Value, arguments: &str| {
         json!({ "id": id, "type": "function",
         "function": { "name": "read_file", "arguments": arguments } })
@@ -144,7 +144,7 @@ async fn requests_follow_the_protocol() {
     let expected = json!([
         { "role": "system", "content": crate::support::SYSTEM },
         { "role": "user", "content": "What does a.txt say?" },
-        { "role": "assistant", "content": "I look.", "tool_calls": [
+        { "role": "assistant", "content": "I look.", "reasoning_content": "Hm.", "tool_calls": [
             call(&ids[0], r#"{"path":"a.txt"}"#), call(&ids[1], r#"{"path":"none.txt"}"#) ] },
         { "role": "tool", "tool_call_id": ids[0], "content": "hello" },
         { "role": "tool", "tool_call_id": ids[1], "content": failure },

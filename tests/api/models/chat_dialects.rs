@@ -72,7 +72,9 @@ async fn calls_run_in_every_dialect() {
         let run = session.ask("Read both").await;
         assert_eq!(run["output_text"], "hello, there", "{tool_calls:?}");
         let history = session.history().await;
-        let calls = history[1]["message"]["content"].as_array().unwrap();
+        let blocks = history[1]["message"]["content"].as_array().unwrap();
+        assert_eq!(blocks[0]["thinking"], "Hm.");
+        let calls = &blocks[1..];
         let inputs: Vec<&Value> = calls.iter().map(|call| &call["input"]["path"]).collect();
         assert_eq!(inputs, ["a.txt", "b.txt"]);
         assert_ne!(calls[0]["id"], calls[1]["id"]);
@@ -142,7 +144,7 @@ async fn an_error_inside_the_stream_decides_whether_the_request_is_retried() {
         failing(json!({ "message": "busy", "code": 503 })),
         failing(json!({ "message": "busy", "type": "server_error", "code": null })),
         failing(json!("busy")),
-        { "raw_sse": "data: {\"choices\":[{\"delta\":{\"content\":\"WRONG\"}}]}\n\ndata: [DONE]\n\n" },
+        { "raw_sse": "data: {\"choices\":[{\"delta\":{\"content\":\"WRONG\"}}]}\n\n" },
     ]);
     let app = start(replies(&[recovering])).await;
     let session = app.session().await;

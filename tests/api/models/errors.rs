@@ -170,7 +170,7 @@ async fn a_response_that_is_not_of_the_api_fails_the_run() {
     let moved = json!({ "location": "http://127.0.0.1:9/v1/messages" });
     let answered = |kind: &str| format!("the model answered with {kind}");
     let unreadable = "the model's reply could not be read".to_owned();
-    let message = r#"{"type":"message","content":[]}"#;
+    let object = r#"{"type":"health","status":"ok"}"#;
     let table = [
         (json!({ "status": 413, "body": page, "headers": html }), answered("request_too_large")),
         (json!({ "status": 403, "body": "", "headers": html }), answered("permission_error")),
@@ -178,7 +178,7 @@ async fn a_response_that_is_not_of_the_api_fails_the_run() {
         (json!({ "status": 307, "body": page, "headers": moved }), answered("redirect")),
         (json!({ "raw_sse": page, "headers": html }), unreadable.clone()),
         (
-            json!({ "raw_sse": message, "headers": { "content-type": "application/json" } }),
+            json!({ "raw_sse": object, "headers": { "content-type": "application/json" } }),
             unreadable.clone(),
         ),
         (json!({ "raw_sse": "data: not JSON\n\n" }), unreadable.clone()),

@@ -14,6 +14,7 @@ mod history_repair;
 mod options;
 mod outage;
 mod prompt_cache;
+mod provider_state;
 pub(crate) mod recorded_streams;
 mod refused_content;
 mod refused_content_again;

@@ -15,6 +15,7 @@ pub(super) fn of(simulator: &Running, provider: Provider, idle_timeout: Duration
         Provider::Anthropic => Server::Anthropic(anthropic::ClientConfig {
             base_url: simulator.base_url().parse().unwrap(),
             api_key,
+            auth_token: None,
             version: "2023-06-01".to_owned(),
             idle_timeout,
         }),

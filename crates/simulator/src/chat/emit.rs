@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::validate::returns_reasoning;
 use crate::emit::{Wire, pieces};
 use crate::message::{Message, Part};
 
@@ -38,9 +39,12 @@ pub(crate) fn stream(message: &Message, chunk: usize, include_usage: bool) -> Wi
     for part in &message.content {
         let (field, text) = match part {
             Part::Text { text, .. } => ("content", text),
-            // An extension of many compatible servers; the original API does not send it.
-            Part::Thinking { thinking, .. } => ("reasoning_content", thinking),
-            Part::Call { .. } | Part::Compaction(_) | Part::Raw(_) => continue,
+            Part::Thinking { thinking, .. } if returns_reasoning(&message.model) => {
+                ("reasoning_content", thinking)
+            }
+            Part::Thinking { .. } | Part::Call { .. } | Part::Compaction(_) | Part::Raw(_) => {
+                continue;
+            }
         };
         for piece in pieces(text, chunk) {
             send(json!({ field: piece }), None);

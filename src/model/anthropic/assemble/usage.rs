@@ -1,8 +1,8 @@
 //! The usage that the server reports in a stream.
 
-use super::super::raw_object::RawObject;
 use crate::domain::context::ReplyCompaction;
 use crate::domain::usage::Usage;
+use crate::model::raw_object::RawObject;
 
 /// The maximum token count of one request; higher counts are errors of the server and are clamped.
 const MAX_TOKENS: i64 = 1_000_000_000;

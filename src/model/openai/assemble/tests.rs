@@ -132,11 +132,11 @@ fn progress_reports_the_start_and_the_growth_of_calls() {
     };
     let delta = |index, text: &str| Progress::Delta { index, text: text.into() };
     let expected = [
-        started(1, "call_AaA1", "get_weather"),
-        delta(1, "{\"ci"),
-        delta(1, "ty\":\"Oslo\"}"),
-        started(2, "call_BbB2", "get_time"),
-        delta(2, "{}"),
+        started(2, "call_AaA1", "get_weather"),
+        delta(2, "{\"ci"),
+        delta(2, "ty\":\"Oslo\"}"),
+        started(3, "call_BbB2", "get_time"),
+        delta(3, "{}"),
     ];
     assert_eq!(progress, expected);
 }
@@ -229,7 +229,13 @@ fn each_finish_reason_maps_to_a_stop_reason() {
     let table = [
         ("stop", ModelStop::EndTurn, ModelStop::ToolUse),
         ("tool_calls", ModelStop::EndTurn, ModelStop::ToolUse),
+        ("tool_call", ModelStop::EndTurn, ModelStop::ToolUse),
+        ("tool_use", ModelStop::EndTurn, ModelStop::ToolUse),
+        ("STOP", ModelStop::EndTurn, ModelStop::ToolUse),
+        ("end_turn", ModelStop::EndTurn, ModelStop::ToolUse),
+        ("eos", ModelStop::EndTurn, ModelStop::ToolUse),
         ("length", ModelStop::MaxTokens, ModelStop::MaxTokens),
+        ("MAX_TOKENS", ModelStop::MaxTokens, ModelStop::MaxTokens),
         ("content_filter", ModelStop::Refusal, ModelStop::Refusal),
         ("odd", other("odd"), other("odd")),
     ];
@@ -244,14 +250,56 @@ fn each_finish_reason_maps_to_a_stop_reason() {
 }
 
 #[test]
-fn reasoning_and_additional_choices_are_ignored() {
+fn reasoning_is_stored_with_the_members_that_the_server_gets_back() {
     let chunks = [
         json!({ "delta": { "role": "assistant", "content": "", "reasoning_content": "Hm." } }),
         json!({ "index": 1, "delta": { "content": "Another answer" } }),
         json!({ "delta": { "content": "Hi", "new": [1] }, "logprobs": {} }),
         json!({ "delta": null, "finish_reason": "stop" }),
     ];
-    assert_eq!(content(&reply(&chunks)), json!([{ "type": "text", "text": "Hi" }]));
+    let signature = r#"chat-completions:{"thinking":"reasoning_content","message":{"new":[1]}}"#;
+    let expected = json!([
+        { "type": "thinking", "thinking": "Hm.", "signature": signature },
+        { "type": "text", "text": "Hi" },
+    ]);
+    assert_eq!(content(&reply(&chunks)), expected);
+}
+
+#[test]
+fn a_call_in_the_older_form_is_assembled() {
+    let function = |function: Value| json!({ "delta": { "function_call": function } });
+    let chunks = [
+        function(json!({ "name": "f", "arguments": "{\"a\"" })),
+        function(json!({ "arguments": ":1}" })),
+        ends("function_call"),
+    ];
+    assert_eq!(calls(&reply(&chunks)), [("f".to_owned(), json!({ "a": 1 }))]);
+}
+
+#[test]
+fn a_whole_message_instead_of_a_stream_is_a_reply() {
+    let calls = json!([{ "id": "call_1", "type": "function",
+                         "function": { "name": "f", "arguments": "{\"a\":1}" } }]);
+    let message = json!({ "role": "assistant", "content": "Hi", "tool_calls": calls });
+    let whole = reply(&[json!({ "index": 0, "message": message, "finish_reason": "tool_calls" })]);
+    assert_eq!(whole.stop, ModelStop::ToolUse);
+    let call = json!({ "type": "tool_use", "id": "call_1", "name": "f", "input": { "a": 1 } });
+    assert_eq!(content(&whole), json!([{ "type": "text", "text": "Hi" }, call]));
+}
+
+#[test]
+fn a_last_event_ends_a_reply_without_a_finish_reason_unless_nothing_was_received() {
+    let read = |texts: &[&str]| {
+        let mut assembler = Assembler::new(Bytes::new());
+        for text in texts {
+            assembler.push(text).unwrap();
+        }
+        assembler.finish().map(|reply| reply.stop)
+    };
+    let text = r#"{"choices":[{"delta":{"content":"Hi"}}]}"#;
+    assert!(matches!(read(&[text, "[DONE]"]), Ok(ModelStop::EndTurn)));
+    assert!(matches!(read(&[text]), Err(ModelError::Truncated)));
+    assert!(matches!(read(&["[DONE]"]), Err(ModelError::Truncated)));
 }
 
 #[test]

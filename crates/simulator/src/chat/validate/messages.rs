@@ -19,10 +19,15 @@ pub(super) fn check(request: &Map<String, Value>, refuse_unknown: bool) -> Check
              empty array instead.",
         );
     }
+    let model = request.get("model").and_then(Value::as_str).unwrap_or_default();
+    let returns_reasoning = super::returns_reasoning(model);
     for (at, message) in messages.iter().enumerate() {
         let at = format!("messages[{at}]");
         let known: &[&str] = match message["role"].as_str() {
             Some("system" | "developer" | "user") => &["role", "content", "name"],
+            Some("assistant") if returns_reasoning => {
+                &["role", "content", "name", "refusal", "tool_calls", "reasoning_content"]
+            }
             Some("assistant") => &["role", "content", "name", "refusal", "tool_calls"],
             Some("tool") => &["role", "content", "tool_call_id"],
             Some(other) => {

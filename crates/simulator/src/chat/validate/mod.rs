@@ -72,6 +72,12 @@ pub(super) fn check(request: &Map<String, Value>, rules: &Options) -> Checked {
     pairing::check(request)
 }
 
+/// Returns true for a model that sends its reasoning as `reasoning_content` and accepts it in requests, as
+/// many compatible servers do. Those of the original API do neither.
+pub(super) fn returns_reasoning(model: &str) -> bool {
+    model.starts_with("simulator")
+}
+
 /// Checks the output budget. Newer models accept only `max_completion_tokens`.
 fn budget(request: &Map<String, Value>, model: &str) -> Checked {
     let is_new = ["gpt-5", "o"].iter().any(|start| model.starts_with(start));
