@@ -58,19 +58,27 @@ test(`a session of ${messages} messages scrolls smoothly within 200 MB`, async (
   await tab.locator("#log[aria-busy=false]").waitFor();
   await tab.getByText(`Answer ${messages} with`).waitFor();
   const loaded = Date.now() - start;
+  const session = await tab.context().newCDPSession(tab);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const work = async () =>
+    (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value * 1000;
+  const before = await work();
   const frames = await tab.evaluate(scrolled);
+  const each = ((await work()) - before) / frames.length;
   const { heap, nodes } = await tab.evaluate(async () => {
     gc();
     return { heap: performance.memory.usedJSHeapSize / 1e6, nodes: document.querySelectorAll("*").length };
   });
   const sorted = frames.toSorted((a, b) => a - b);
-  const [median, late] = [sorted[Math.floor(sorted.length / 2)], sorted[Math.floor(sorted.length * 0.95)]];
+  const [median, late] = [0.5, 0.95].map((part) => sorted[Math.floor(sorted.length * part)].toFixed(1));
   console.log(
-    `loaded in ${loaded} ms; frames: median ${median.toFixed(1)} ms, 95% ${late.toFixed(1)} ms; heap ${heap.toFixed(0)} MB; ${nodes} elements`,
+    `loaded in ${loaded} ms; frames: median ${median} ms, 95% ${late} ms, ${each.toFixed(1)} ms of work each; ` +
+      `heap ${heap.toFixed(0)} MB; ${nodes} elements`,
   );
   assert.ok(heap < 200, `heap of ${heap} MB`);
   assert.ok(nodes < 20_000, `${nodes} elements`);
-  assert.ok(median <= 17.5, `a frame takes ${median} ms`);
+  // The time between frames depends on what else the machine does; the work of the page does not.
+  assert.ok(each <= 1000 / 60, `a frame takes ${each} ms of work`);
   await tab.locator("#log").evaluate((element) => (element.scrollTop = 0));
   await tab.getByText("Question 1", { exact: true }).waitFor();
   await browser.close(tab);

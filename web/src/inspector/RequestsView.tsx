@@ -35,14 +35,12 @@ export function RequestsView({ sessionId, runId }: Props) {
   );
 }
 
-/** The event of a request. It has no number, so the two are compared by what both have measured. */
-function endOf({ duration_ms: duration, usage }: ModelRequest, ends: End[]): End | undefined {
-  return ends.find(
-    ({ duration_ms, model_usage: used }) =>
-      duration_ms === duration &&
-      used.input_tokens === usage.input_tokens &&
-      used.output_tokens === usage.output_tokens,
-  );
+/** The event of a request. It has no number: it is the one with the same counts that is nearest in time. */
+function endOf({ usage, ended_at: time }: ModelRequest, ends: End[]): End | undefined {
+  const distance = (end: End) => Math.abs(Date.parse(end.created_at) - Date.parse(time));
+  const hasSameCounts = ({ model_usage: used }: End) =>
+    used.input_tokens === usage.input_tokens && used.output_tokens === usage.output_tokens;
+  return ends.filter(hasSameCounts).toSorted((one, other) => distance(one) - distance(other))[0];
 }
 
 interface RequestProps {
