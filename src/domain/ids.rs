@@ -102,6 +102,8 @@ ids! {
     ProbeId = "prb";
     /// A course that agents search.
     CourseId = "crs";
+    /// An environment of the protocol of Claude Managed Agents.
+    EnvironmentId = "env";
 }
 
 impl TenantId {

@@ -11,6 +11,7 @@ pub mod claim;
 pub mod context;
 pub mod course;
 pub mod credential;
+pub mod environment;
 pub mod event;
 pub mod explanation;
 pub mod feed_position;

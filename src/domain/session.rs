@@ -9,7 +9,7 @@ use super::agent::AgentVersion;
 use super::budget::Budget;
 use super::context::Context;
 use super::fork::ForkedFrom;
-use super::ids::{RunId, SessionId};
+use super::ids::{EnvironmentId, RunId, SessionId};
 use super::limits::Limits;
 use super::model::Capabilities;
 use super::model_options::ModelOptions;
@@ -100,6 +100,9 @@ pub struct Settings {
     /// The agent version that the session was created from, if any; its settings are copied above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Box<AgentVersion>>,
+    /// The environment that the client named in the protocol of Claude Managed Agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<EnvironmentId>,
 }
 
 /// The party that runs the tools of a session.

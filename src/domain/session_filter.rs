@@ -22,6 +22,10 @@ pub struct SessionFilter {
     pub created_before: Option<Timestamp>,
     /// Only the session with this external id.
     pub external_id: Option<String>,
+    /// Only sessions that were created from the agent of this name.
+    pub agent: Option<String>,
+    /// Only sessions that were created from this version of their agent.
+    pub agent_version: Option<i32>,
     /// Only the sessions of this user.
     pub user: Option<String>,
     /// Only sub-agent sessions of this session; none for sessions that are not sub-agents.
@@ -41,6 +45,9 @@ pub enum SessionState {
     Running,
     /// Idle because its active run waits for answers to its calls.
     RequiresAction,
+    /// Its status is `queued` or `running`. Other protocols have one state for both.
+    #[serde(skip)]
+    Busy,
 }
 
 impl SessionState {
@@ -51,6 +58,7 @@ impl SessionState {
             Self::Queued => "queued",
             Self::Running => "running",
             Self::RequiresAction => "requires_action",
+            Self::Busy => "busy",
         }
     }
 }

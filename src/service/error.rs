@@ -35,6 +35,9 @@ pub enum Error {
     /// The run has no model request of this number.
     #[error("the run has no request {0}")]
     RequestNotFound(String),
+    /// The tenant has no environment of this id.
+    #[error("there is no environment {0}")]
+    EnvironmentNotFound(String),
     /// The tenant has no valid browser token of this id.
     #[error("there is no valid browser token {0}")]
     BrowserTokenNotFound(String),
@@ -236,6 +239,17 @@ impl Error {
         let Self::Validation(mut errors) = self else { return self };
         for error in &mut errors {
             error.pointer.insert_str(0, pointer);
+        }
+        Self::Validation(errors)
+    }
+
+    /// The same error, for members of a value that is at another pointer.
+    pub(crate) fn moved(self, from: &str, to: &str) -> Self {
+        let Self::Validation(mut errors) = self else { return self };
+        for error in &mut errors {
+            if let Some(rest) = error.pointer.strip_prefix(from) {
+                error.pointer = format!("{to}{rest}");
+            }
         }
         Self::Validation(errors)
     }

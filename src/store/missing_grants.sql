@@ -6,7 +6,8 @@ WITH needed (role, privileges, columns, tables) AS (
             tenants, sessions, runs, tool_calls, requests, seen_files, sent_changes, compactions,
             inherited, budgets, reservations, deleted_usage, api_keys, stream_tickets, webhooks,
             webhook_deliveries, courses, lessons, chunks, agents, quotas, stored_sizes,
-            workspace_sizes, browser_tokens, deleted_sessions, message_feedback, files}'::text[]),
+            workspace_sizes, browser_tokens, deleted_sessions, message_feedback, files,
+            environments}'::text[]),
         ('twostep_service', '{SELECT,INSERT}', '{}', '{messages, events, agent_versions}'),
         ('twostep_service', '{SELECT}', '{}', '{
             _sqlx_migrations, schema_compatibility, history, run_queue}'),
@@ -14,7 +15,8 @@ WITH needed (role, privileges, columns, tables) AS (
         ('twostep_tenant', '{SELECT,INSERT,UPDATE,DELETE}', '{}', '{
             sessions, runs, tool_calls, requests, seen_files, sent_changes, compactions, inherited,
             deleted_usage, stream_tickets, webhooks, webhook_deliveries, agents, stored_sizes,
-            workspace_sizes, browser_tokens, deleted_sessions, message_feedback, files}'),
+            workspace_sizes, browser_tokens, deleted_sessions, message_feedback, files,
+            environments}'),
         ('twostep_tenant', '{SELECT,INSERT}', '{}', '{messages, events, agent_versions}'),
         ('twostep_tenant', '{SELECT,DELETE}', '{}', '{reservations}'),
         ('twostep_tenant', '{SELECT}', '{}', '{

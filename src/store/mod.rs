@@ -19,6 +19,7 @@ pub mod courses;
 pub mod decisions;
 mod deleted_usage;
 pub mod deliveries;
+pub mod environments;
 mod error;
 pub mod events;
 pub mod explain;

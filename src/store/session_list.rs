@@ -31,6 +31,11 @@ WHERE s.tenant_id = $1
           UNION SELECT session_id FROM runs WHERE lease_until IS NOT NULL AND tenant_id = $1))
       WHEN 'idle' THEN s.active_run_id IS NULL AND s.queued = 0 OR EXISTS (
           SELECT FROM runs r WHERE r.id = s.active_run_id AND r.status = 'requires_action')
+      WHEN 'busy' THEN s.id = ANY (ARRAY(
+          SELECT session_id FROM runs WHERE status = 'queued' AND tenant_id = $1
+          UNION SELECT session_id FROM runs WHERE lease_until IS NOT NULL AND tenant_id = $1))
+          AND NOT EXISTS (
+          SELECT FROM runs r WHERE r.id = s.active_run_id AND r.status = 'requires_action')
       ELSE true END
   AND ($7::bigint[] = '{}' OR s.metadata_terms @> $7)
   AND ($10::uuid[] IS NULL OR s.id = ANY ($10))
@@ -40,6 +45,8 @@ WHERE s.tenant_id = $1
            ELSE s.parent_session_id = $11 END
   AND ($12::text IS NULL OR s.external_id = $12)
   AND ($13::text IS NULL OR s.user_name = $13)
+  AND ($14::text IS NULL OR s.settings #>> '{agent,name}' = $14)
+  AND ($15::int IS NULL OR s.settings #>> '{agent,version}' = $15::text)
 ORDER BY CASE WHEN $3 THEN s.id END, CASE WHEN NOT $3 THEN s.id END DESC
 LIMIT $4",
             $($arg),+
@@ -78,7 +85,9 @@ pub async fn list(
                 candidates.as_deref(),
                 parent,
                 filter.external_id.as_deref(),
-                filter.user.as_deref()
+                filter.user.as_deref(),
+                filter.agent.as_deref(),
+                filter.agent_version
             )
             .fetch_all(&mut *conn)
             .await?
@@ -86,7 +95,7 @@ pub async fn list(
         Some(words) => {
             ids!(
                 "
-SELECT s.id FROM sessions_with_words($14) AS found (id) JOIN sessions s ON s.id = found.id",
+SELECT s.id FROM sessions_with_words($16) AS found (id) JOIN sessions s ON s.id = found.id",
                 tenant_id,
                 from,
                 slice.is_upwards,
@@ -100,6 +109,8 @@ SELECT s.id FROM sessions_with_words($14) AS found (id) JOIN sessions s ON s.id 
                 parent,
                 filter.external_id.as_deref(),
                 filter.user.as_deref(),
+                filter.agent.as_deref(),
+                filter.agent_version,
                 words
             )
             .fetch_all(&mut *conn)

@@ -177,6 +177,7 @@ function advice(problem: Problem): "fix" | "wait" | "ask" | "give up" {
     case "approval_not_found":
     case "browser_token_not_found":
     case "delivery_not_found":
+    case "environment_not_found":
     case "internal":
     case "request_not_found":
     case "run_not_found":

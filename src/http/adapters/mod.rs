@@ -5,5 +5,6 @@
 
 pub(in crate::http) mod ai_sdk;
 pub(in crate::http) mod event;
+pub(in crate::http) mod managed_agents;
 pub(in crate::http) mod run_stream;
 pub(in crate::http) mod sent_text;

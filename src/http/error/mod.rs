@@ -1,5 +1,7 @@
 //! Errors of the HTTP interface: problem documents (RFC 9457) with stable codes.
 
+mod format;
+mod managed_agents;
 mod problem;
 mod service;
 
@@ -17,6 +19,8 @@ use crate::http::server::forwarded::public;
 use crate::service::Error;
 pub(in crate::http) use crate::service::FieldError;
 use crate::store::StoreError;
+pub(in crate::http) use format::ErrorFormat;
+pub(in crate::http) use managed_agents::ManagedAgentsError;
 pub(in crate::http) use problem::{Problem, refused_after, write_problem};
 
 /// The reason why a request is refused or has failed.

@@ -8,6 +8,8 @@ use http::header::{
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde::Serialize;
 
+use super::format::ErrorFormat;
+use super::managed_agents::{ManagedAgentsError, ManagedAgentsErrorDetails};
 use super::{ApiError, FieldError};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::quota::QuotaExceeded;
@@ -54,6 +56,16 @@ pub(in crate::http) struct Problem {
     /// The number of events of the request that were applied before the refused one.
     #[serde(skip_serializing_if = "Option::is_none")]
     applied: Option<usize>,
+}
+
+impl Problem {
+    /// The same error in the envelope of Claude Managed Agents.
+    fn enveloped(self, status: StatusCode) -> ManagedAgentsError {
+        let Self { detail, code, request_id, errors, active_run_id, applied, .. } = self;
+        let details =
+            ManagedAgentsErrorDetails { error_code: code, errors, active_run_id, applied };
+        ManagedAgentsError::new(status.as_u16(), detail, details, request_id)
+    }
 }
 
 impl IntoResponse for ApiError {
@@ -125,6 +137,7 @@ pub(in crate::http) fn refused_after(error: ApiError, applied: usize) -> Respons
 /// Serializes the problem document that a handler attached to its response.
 pub(in crate::http) fn write_problem(
     response: Response,
+    format: ErrorFormat,
     method: &Method,
     path: &str,
     request_id: &str,
@@ -135,9 +148,13 @@ pub(in crate::http) fn write_problem(
     };
     path.clone_into(&mut problem.instance);
     request_id.clone_into(&mut problem.request_id);
-    let json = serde_json::to_vec(&problem).unwrap_or_default();
-    let kind = HeaderValue::from_static("application/problem+json");
-    parts.headers.insert(CONTENT_TYPE, kind);
+    parts.status = format.status(parts.status);
+    let json = match format {
+        ErrorFormat::Problem => serde_json::to_vec(&problem),
+        ErrorFormat::ManagedAgents => serde_json::to_vec(&problem.enveloped(parts.status)),
+    };
+    let json = json.unwrap_or_default();
+    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
     if method == Method::PATCH && parts.headers.contains_key(ACCEPT) {
         parts.headers.insert(ACCEPT, PATCH_TYPES);
     }

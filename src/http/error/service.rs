@@ -28,6 +28,7 @@ pub(super) fn status_and_code(error: &Error) -> (StatusCode, &'static str) {
         Error::FileNotFound(_) => (StatusCode::NOT_FOUND, "file_not_found"),
         Error::MessageNotFound(_) => (StatusCode::NOT_FOUND, "message_not_found"),
         Error::RequestNotFound(_) => (StatusCode::NOT_FOUND, "request_not_found"),
+        Error::EnvironmentNotFound(_) => (StatusCode::NOT_FOUND, "environment_not_found"),
         Error::BrowserTokenNotFound(_) => (StatusCode::NOT_FOUND, "browser_token_not_found"),
         Error::ExternalIdTaken => (StatusCode::CONFLICT, "external_id_taken"),
         Error::WebhookNotFound(_) => (StatusCode::NOT_FOUND, "webhook_not_found"),

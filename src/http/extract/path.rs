@@ -61,6 +61,20 @@ pub(in crate::http) struct BrowserTokenPath(pub(in crate::http) BrowserTokenId);
 #[derive(Debug, Clone)]
 pub(in crate::http) struct AgentPath(pub(in crate::http) String);
 
+/// The id of an agent or an environment in the path of another protocol, unparsed.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct SdkPath(pub(in crate::http) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for SdkPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::from_request_parts(parts, state).await;
+        let Path(id) = path.map_err(|error| ApiError::NoRoute(error.body_text()))?;
+        Ok(Self(id))
+    }
+}
+
 /// The id of a conversation, which a client has made.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct ChatPath(pub(in crate::http) String);

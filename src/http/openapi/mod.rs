@@ -11,8 +11,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::domain::streamed::Event;
-use crate::http::adapters::ai_sdk;
+use crate::http::adapters::{ai_sdk, managed_agents};
 use crate::http::auth::{declare_open, secure};
+use crate::http::error::ManagedAgentsError;
 use crate::http::openapi::document::complete;
 use crate::http::routes::{
     agents, approvals, browser_tokens, docs, events, explain, feedback, files, health, info,
@@ -34,7 +35,7 @@ use crate::http::state::Api;
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     servers((url = "/", description = "This service; under a base path, this path.")),
-    components(schemas(Event)),
+    components(schemas(Event, ManagedAgentsError)),
     tags(
         (name = "sessions", description = "Conversations with their settings and workspace."),
         (name = "messages", description = "The messages of a session, in the format of the Messages API."),
@@ -50,6 +51,7 @@ use crate::http::state::Api;
         (name = "webhooks", description = "HTTP requests that notify a receiver about runs."),
         (name = "browser tokens", description = "Short-lived credentials for the browsers of end users."),
         (name = "ai_sdk", description = "The protocol of the AI SDK, for `useChat` and assistant-ui."),
+        (name = "managed_agents", description = "The protocol of Claude Managed Agents, for the SDKs of Anthropic."),
         (name = "operations", description = "Health, metrics and documentation for operators."),
     )
 )]
@@ -119,6 +121,31 @@ pub(in crate::http) fn adapters() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(ai_sdk::resume_chat))
         .routes(routes!(ai_sdk::stop_chat))
         .routes(routes!(ai_sdk::list_chat_messages))
+        .routes(routes!(managed_agents::create_managed_agent, managed_agents::list_managed_agents))
+        .routes(routes!(managed_agents::get_managed_agent, managed_agents::update_managed_agent))
+        .routes(routes!(managed_agents::archive_managed_agent))
+        .routes(routes!(
+            managed_agents::create_managed_environment,
+            managed_agents::list_managed_environments
+        ))
+        .routes(routes!(
+            managed_agents::get_managed_environment,
+            managed_agents::update_managed_environment,
+            managed_agents::delete_managed_environment
+        ))
+        .routes(routes!(managed_agents::archive_managed_environment))
+        .routes(routes!(
+            managed_agents::create_managed_session,
+            managed_agents::list_managed_sessions
+        ))
+        .routes(routes!(
+            managed_agents::get_managed_session,
+            managed_agents::update_managed_session,
+            managed_agents::delete_managed_session
+        ))
+        .routes(routes!(managed_agents::archive_managed_session))
+        .routes(routes!(managed_agents::send_managed_events, managed_agents::list_managed_events))
+        .routes(routes!(managed_agents::stream_managed_events))
 }
 
 /// The routes for operators.

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::domain::ids::{BrowserTokenId, KeyId};
 use crate::domain::trace::Trace;
-use crate::http::error::write_problem;
+use crate::http::error::{ErrorFormat, write_problem};
 use crate::http::server::forwarded::{Origin, public};
 use crate::http::server::request_span;
 use crate::metrics::Metrics;
@@ -44,6 +44,7 @@ pub(in crate::http) async fn layer(
         _ => format!("req_{}", Uuid::now_v7().simple()),
     };
     let (path, method) = (public(request.uri().path()), request.method().clone());
+    let format = ErrorFormat::of(request.uri().path());
     let origin = request.extensions().get::<Origin>();
     let client = origin.map(|origin| display(origin.client));
     let span = tracing::info_span!(
@@ -55,8 +56,11 @@ pub(in crate::http) async fn layer(
     let response = next.run(request).instrument(span.clone()).await;
     request_span::end(spanned, response.status());
     span.in_scope(|| log(route.as_ref().map(MatchedPath::as_str), &response, begun));
-    let mut response = write_problem(response, &method, &path, &id);
+    let mut response = write_problem(response, format, &method, &path, &id);
     if let Ok(value) = HeaderValue::from_str(&id) {
+        if let Some(name) = format.request_id_header() {
+            response.headers_mut().insert(name, value.clone());
+        }
         response.headers_mut().insert(HEADER, value);
     }
     response

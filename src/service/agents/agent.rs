@@ -74,13 +74,13 @@ impl Agent {
 }
 
 /// Returns true if sessions may have a tool of this name, executed here or by the model's API.
-fn is_available(service: &Service, name: &str) -> bool {
+pub(crate) fn is_available(service: &Service, name: &str) -> bool {
     let server_tools = &service.defaults.model_rules.server_tools;
     server_tools.iter().any(|tool| tool.name() == name) || service.tools.has(name)
 }
 
 /// The refusal to change an agent that all tenants share.
-pub(super) fn name_taken(name: &AgentName, source: AgentSource) -> Error {
+pub(crate) fn name_taken(name: &AgentName, source: AgentSource) -> Error {
     let owner = match source {
         AgentSource::Tenant => "the tenant",
         AgentSource::Operator => "the operator",

@@ -11,7 +11,7 @@ pub(super) mod shared_agent;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use agent::{Agent, AvailableProfile};
+pub(crate) use agent::{Agent, AvailableProfile, is_available, name_taken};
 pub(crate) use delete::{DeleteAgent, delete_agent};
 pub(crate) use list::{AgentEntry, list_agents};
 pub(crate) use profile::AgentProfile;

@@ -1,5 +1,7 @@
 //! Agent profiles: the session settings that an agent supplies.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -15,6 +17,7 @@ use crate::service::client_tool::SessionTool;
 use crate::service::error::Error;
 use crate::service::inherited_fields::InheritedFields;
 use crate::service::json::{not_null, object, object_lists, some_object};
+use crate::service::metadata::metadata_problem;
 use crate::service::session_settings::{
     CreateSession, SessionContext, SessionSubAgent, SessionSystem,
 };
@@ -23,6 +26,8 @@ use crate::service::session_settings::{
 pub(super) const MAX_PROFILE: usize = 256 * 1024;
 /// Maximum length of a description, in characters.
 const MAX_DESCRIPTION: usize = 500;
+/// Maximum length of a name for display, in characters.
+const MAX_DISPLAY_NAME: usize = 256;
 
 /// The settings that an agent supplies to sessions whose requests leave them out. All members are
 /// optional.
@@ -33,6 +38,14 @@ pub(crate) struct AgentProfile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 500)]
     pub(crate) description: Option<String>,
+    /// A name for display, at most 256 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 256)]
+    pub(crate) display_name: Option<String>,
+    /// Metadata of the agent, which its sessions do not get: at most 16 strings of at most 512
+    /// characters, with names of at most 64.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) metadata: BTreeMap<String, String>,
     /// The name of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 200)]
@@ -133,7 +146,14 @@ impl AgentProfile {
         if description.contains('\0') {
             return Err(Error::field("/description", "has a NUL character"));
         }
-        Ok(())
+        if self.display_name.as_ref().is_some_and(|name| name.chars().count() > MAX_DISPLAY_NAME) {
+            let message = format!("is longer than {MAX_DISPLAY_NAME} characters");
+            return Err(Error::field("/display_name", message));
+        }
+        match metadata_problem(&self.metadata) {
+            Some(problem) => Err(Error::field("/metadata", problem)),
+            None => Ok(()),
+        }
     }
 
     /// The stored form. Equal profiles have equal texts.
@@ -150,7 +170,8 @@ impl AgentProfile {
     /// A list or a text is taken whole: if lists were merged, a session could not have a shorter one
     /// than its agent.
     pub(super) fn fill(self, request: &mut CreateSession) -> InheritedFields {
-        let Self { description: _, context, limits, budget, .. } = self;
+        let Self { description: _, display_name: _, metadata: _, context, limits, budget, .. } =
+            self;
         let mut inherited = InheritedFields::default();
         inherited.fill("/model", &mut request.model, self.model);
         inherited.fill("/max_tokens", &mut request.max_tokens, self.max_tokens);

@@ -113,6 +113,7 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
         created_by: None,
         task: None,
         agent: None,
+        environment: request.environment,
     };
     pin_sub_agents(service, request.sub_agents.unwrap_or_default(), &mut settings)?;
     let mut errors = unstorable_text::problems(&settings)?;

@@ -11,6 +11,7 @@ use super::sub_agents::SessionSubAgent;
 use super::system_prompt::SessionSystem;
 use crate::domain::agent::AgentChoice;
 use crate::domain::budget::Budget;
+use crate::domain::ids::EnvironmentId;
 use crate::domain::limits::Limits;
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
@@ -128,6 +129,9 @@ pub(crate) struct CreateSession {
     #[serde(default, deserialize_with = "object_lists")]
     #[schema(value_type = Vec<SessionSubAgent>, max_items = 16)]
     pub(in crate::service) sub_agents: Option<Vec<SessionSubAgent>>,
+    /// The environment that the client named in the protocol of Claude Managed Agents.
+    #[serde(skip)]
+    pub(super) environment: Option<EnvironmentId>,
 }
 
 /// Metadata about the user that is sent with model requests.
@@ -208,6 +212,12 @@ impl CreateSession {
     #[must_use]
     pub(crate) fn with_default_system(self, system: Option<SessionSystem>) -> Self {
         Self { system: self.system.or(system), ..self }
+    }
+
+    /// The same request for a session in this environment.
+    #[must_use]
+    pub(crate) fn with_environment(self, environment: Option<EnvironmentId>) -> Self {
+        Self { environment, ..self }
     }
 
     /// Moves the options of model requests out of the request.

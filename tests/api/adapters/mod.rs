@@ -1,3 +1,4 @@
 //! Other protocols for the same use cases.
 
 mod ai_sdk;
+mod managed_agents;

@@ -49,10 +49,13 @@ fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// The tags of the operations of other protocols.
-pub(super) const ADAPTERS: [&str; 1] = ["ai_sdk"];
+pub(super) const ADAPTERS: [&str; 2] = ["ai_sdk", "managed_agents"];
 
 /// The ids of all operations. Clients rely on them, so none is ever removed.
-const OPERATIONS: [&str; 72] = [
+const OPERATIONS: [&str; 92] = [
+    "archive_managed_agent",
+    "archive_managed_environment",
+    "archive_managed_session",
     "cancel_run",
     "cancel_session",
     "create_browser_token",
@@ -60,6 +63,9 @@ const OPERATIONS: [&str; 72] = [
     "create_events",
     "create_file",
     "create_fork",
+    "create_managed_agent",
+    "create_managed_environment",
+    "create_managed_session",
     "create_message",
     "create_session",
     "create_session_file",
@@ -70,6 +76,8 @@ const OPERATIONS: [&str; 72] = [
     "delete_agent",
     "delete_feedback",
     "delete_file",
+    "delete_managed_environment",
+    "delete_managed_session",
     "delete_session",
     "delete_webhook",
     "explain_run",
@@ -80,6 +88,9 @@ const OPERATIONS: [&str; 72] = [
     "get_file_content",
     "get_health",
     "get_info",
+    "get_managed_agent",
+    "get_managed_environment",
+    "get_managed_session",
     "get_metrics",
     "get_openapi",
     "get_readiness",
@@ -98,6 +109,10 @@ const OPERATIONS: [&str; 72] = [
     "list_deliveries",
     "list_events",
     "list_forks",
+    "list_managed_agents",
+    "list_managed_environments",
+    "list_managed_events",
+    "list_managed_sessions",
     "list_messages",
     "list_models",
     "list_probes",
@@ -116,12 +131,17 @@ const OPERATIONS: [&str; 72] = [
     "revoke_browser_token",
     "revoke_browser_tokens",
     "rotate_webhook_secret",
+    "send_managed_events",
     "stop_chat",
     "stream_events",
+    "stream_managed_events",
     "stream_probe",
     "stream_run",
     "stream_sessions",
     "test_webhook",
+    "update_managed_agent",
+    "update_managed_environment",
+    "update_managed_session",
     "update_session",
     "update_webhook",
     "verify_session",
@@ -161,10 +181,17 @@ fn every_route_has_a_unique_operation_id_and_describes_its_errors() {
             let response = resolve(&document, response);
             let is_report = name == "get_readiness" && status == "503";
             let is_problem = status.as_str() >= "400" && !is_report;
-            let content = &response["content"]["application/problem+json"]["schema"];
-            let expected =
-                if is_problem { json!("#/components/schemas/Problem") } else { Value::Null };
-            assert_eq!(content["$ref"], expected, "{route} {status}");
+            let (kind, schema) = match operation["tags"][0].as_str() {
+                Some("managed_agents") => ("application/json", "ManagedAgentsError"),
+                _ => ("application/problem+json", "Problem"),
+            };
+            let content = &response["content"][kind]["schema"];
+            if is_problem {
+                let expected = format!("#/components/schemas/{schema}");
+                assert_eq!(content["$ref"], expected, "{route} {status}");
+            }
+            let other = response["content"].get("application/problem+json");
+            assert_eq!(other.is_some(), is_problem && schema == "Problem", "{route} {status}");
         }
     }
     assert_eq!(names.into_keys().collect::<Vec<_>>(), OPERATIONS);

@@ -7,6 +7,7 @@ mod events;
 mod examples;
 mod headers;
 mod links;
+mod managed_agents;
 mod nulls;
 mod openness;
 mod parameters;
@@ -36,4 +37,5 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
     headers::complete(document);
     examples::complete(document, &samples);
     links::complete(document);
+    managed_agents::complete(document, &samples);
 }

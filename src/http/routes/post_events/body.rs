@@ -125,19 +125,24 @@ struct PostedResult {
 
 /// The parsed events of a request.
 #[derive(Debug, Default)]
-pub(super) struct ParsedEvents {
+pub(in crate::http) struct ParsedEvents {
     /// The types of the events, in their order.
-    pub(super) kinds: Vec<&'static str>,
+    pub(in crate::http) kinds: Vec<&'static str>,
     /// The events before the message.
-    pub(super) steps: Vec<EventStep>,
+    pub(in crate::http) steps: Vec<EventStep>,
     /// The message.
-    pub(super) message: Option<NewMessage>,
+    pub(in crate::http) message: Option<NewMessage>,
     /// The events before the message in canonical JSON; part of the fingerprint of the request.
-    pub(super) canonical_steps: Vec<u8>,
+    pub(in crate::http) canonical_steps: Vec<u8>,
 }
 
 impl CreateEvents {
-    pub(super) fn parse(self) -> Result<ParsedEvents, Error> {
+    /// A request with these events.
+    pub(in crate::http) const fn of(events: Vec<Box<RawValue>>) -> Self {
+        Self { events }
+    }
+
+    pub(in crate::http) fn parse(self) -> Result<ParsedEvents, Error> {
         if !(1..=MAX_EVENTS).contains(&self.events.len()) {
             return Err(Error::field("/events", format!("is not 1 to {MAX_EVENTS} events")));
         }
@@ -184,7 +189,7 @@ impl ParsedEvents {
 }
 
 /// A JSON pointer to an event.
-pub(super) fn event_pointer(index: usize) -> String {
+pub(in crate::http) fn event_pointer(index: usize) -> String {
     format!("/events/{index}")
 }
 

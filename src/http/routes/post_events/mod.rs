@@ -1,6 +1,6 @@
 //! Posting several events in one request: interrupts, decisions, results and a message.
 
-mod body;
+pub(in crate::http) mod body;
 mod reply;
 
 use std::sync::Arc;

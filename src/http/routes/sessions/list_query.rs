@@ -111,6 +111,8 @@ impl SessionQuery {
             created_before: list.created_before.map(storable),
             external_id: list.external_id.map(|id| name("external_id", id)).transpose()?,
             user: list.user.map(|user| name("user", user)).transpose()?,
+            agent: None,
+            agent_version: None,
             parent: list.parent,
         };
         Ok(Self { page, filter })

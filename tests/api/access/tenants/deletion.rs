@@ -69,6 +69,7 @@ async fn a_tenant_can_delete_its_sessions_with_all_their_rows() {
             "chunks",
             "courses",
             "deleted_usage",
+            "environments",
             "lessons",
             "quotas",
             "tenants",

@@ -55,6 +55,8 @@ BEGIN
     INSERT INTO deleted_sessions (id, tenant_id) VALUES (gen_random_uuid(), t);
     INSERT INTO agents (tenant_id, name, version) VALUES (t, 'a', 1);
     INSERT INTO agent_versions (tenant_id, name, version, profile) VALUES (t, 'a', 1, '{}');
+    INSERT INTO environments (id, tenant_id, name, metadata)
+    VALUES (gen_random_uuid(), t, 'e', '{}');
     INSERT INTO courses (id, tenant_id, title) VALUES (c, t, 'course');
     INSERT INTO lessons (course_id, number, tenant_id, title) VALUES (c, 1, t, 'lesson');
     INSERT INTO chunks (course_id, n, tenant_id, lesson_number, text, words)

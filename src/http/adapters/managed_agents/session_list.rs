@@ -1,0 +1,105 @@
+//! Lists of sessions.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use jiff::{SignedDuration, Timestamp};
+
+use super::agent::raw;
+use super::paging::{ManagedAgentsPage, page_request};
+use super::query::SdkQuery;
+use super::session::Sessions;
+use crate::domain::ids::SessionId;
+use crate::domain::session_filter::{SessionFilter, SessionState};
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, Problem};
+use crate::http::state::Api;
+use crate::service::paging::PageRequest;
+use crate::service::sessions::list_sessions;
+
+/// The resolution of times in the database.
+const RESOLUTION: SignedDuration = SignedDuration::from_micros(1);
+/// The statuses of this protocol.
+const STATUSES: [&str; 4] = ["idle", "running", "rescheduling", "terminated"];
+
+/// Lists sessions, by default newest first, without those of sub-agents.
+#[utoipa::path(
+    get, path = "/anthropic/v1/sessions", operation_id = "list_managed_sessions", tag = "managed_agents",
+    params(
+        ("limit" = Option<i64>, Query, description = "The maximum number of items. A larger number than 200 counts as 200."),
+        ("page" = Option<String>, Query, description = "The `next_page` or `prev_page` of another page."),
+        ("order" = Option<String>, Query, description = "`desc`, newest first, the default; or `asc`."),
+        ("agent_id" = Option<String>, Query, description = "Selects the sessions of this agent."),
+        ("agent_version" = Option<i32>, Query, description = "Selects the sessions of this version of the agent."),
+        ("created_at" = Option<String>, Query, description = "`created_at[gt]`, `[gte]`, `[lt]` and `[lte]`: selects sessions by the time of their creation."),
+        ("include_archived" = Option<bool>, Query, description = "True to list archived sessions as well."),
+        ("statuses" = Option<String>, Query, description = "`statuses[]`: selects sessions that have one of these statuses, `idle` or `running`. `rescheduling` and `terminated` select none."),
+        ("beta" = Option<bool>, Query, description = "Has no effect."),
+    ),
+    responses(
+        (status = 200, description = "A page of sessions.", body = ManagedAgentsPage),
+        (status = 400, description = "`invalid_cursor`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn list_managed_sessions(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+    query: SdkQuery,
+) -> Result<Json<ManagedAgentsPage>, ApiError> {
+    let request: PageRequest<SessionId> = page_request(&query, query.is_ascending(false)?)?;
+    let statuses: Vec<&str> = query.all("statuses").collect();
+    if let Some(odd) = statuses.iter().find(|status| !STATUSES.contains(status)) {
+        return Err(ApiError::query("statuses", format!("names {odd:?}, which is not a status")));
+    }
+    let has = |status: &&str| statuses.contains(status);
+    let state = match (has(&"idle"), has(&"running")) {
+        (true, true) => None,
+        (true, false) => Some(SessionState::Idle),
+        (false, true) => Some(SessionState::Busy),
+        (false, false) if statuses.is_empty() => None,
+        (false, false) => {
+            let empty = request.page(Vec::<SessionId>::new(), |id| *id);
+            return Ok(Json(ManagedAgentsPage::new(&empty, Vec::new())));
+        }
+    };
+    let filter = SessionFilter {
+        archived: (!query.flag("include_archived")?).then_some(false),
+        state,
+        created_after: created_after(&query)?,
+        created_before: created_before(&query)?,
+        agent: query.one("agent_id")?.map(str::to_owned),
+        agent_version: query.read("agent_version", "is not a version")?,
+        ..SessionFilter::default()
+    };
+    if filter.agent.as_ref().is_some_and(|name| name.contains('\0')) {
+        return Err(ApiError::query("agent_id", "has a NUL character"));
+    }
+    let page = list_sessions(&api.service, caller.tenant, &filter, request).await?;
+    let mut sessions = Sessions::new(&api, caller.tenant);
+    let mut data = Vec::new();
+    for session in &page.items {
+        data.push(raw(&sessions.render(session).await?));
+    }
+    Ok(Json(ManagedAgentsPage::new(&page, data)))
+}
+
+/// The time after which the sessions were created: the later one of two conditions.
+fn created_after(query: &SdkQuery) -> Result<Option<Timestamp>, ApiError> {
+    let from = query.time("created_at[gte]")?;
+    let from = from.map(|from| from.checked_sub(RESOLUTION).unwrap_or(from));
+    // No session is older than the epoch, and the database does not store every earlier time.
+    let after = query.time("created_at[gt]")?.max(from);
+    Ok(after.map(|after| after.max(Timestamp::UNIX_EPOCH)))
+}
+
+fn created_before(query: &SdkQuery) -> Result<Option<Timestamp>, ApiError> {
+    let up_to = query.time("created_at[lte]")?;
+    let up_to = up_to.map(|up_to| up_to.checked_add(RESOLUTION).unwrap_or(up_to));
+    let before = query.time("created_at[lt]")?;
+    let before = match (before, up_to) {
+        (Some(before), Some(up_to)) => Some(before.min(up_to)),
+        (one, other) => one.or(other),
+    };
+    Ok(before.map(|before| before.max(Timestamp::UNIX_EPOCH)))
+}
