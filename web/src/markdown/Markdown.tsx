@@ -55,7 +55,12 @@ class Block extends Component<BlockProps> {
       button.onclick = () => void copyText(block.textContent ?? "");
       block.after(button);
       const code = block.querySelector<HTMLElement>("code[class]");
-      if (code !== null) void import("./highlight").then(({ highlight }) => highlight(code));
+      if (code === null) continue;
+      // Code stays plain if the highlighter cannot be loaded, for example while the service restarts.
+      void import("./highlight").then(
+        ({ highlight }) => highlight(code),
+        () => undefined,
+      );
     }
   }
 

@@ -2,6 +2,7 @@
 
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { report } from "../state/access";
 
 /** A component from another script. Nothing is shown until it is loaded. */
 export function lazy<Props extends object>(load: () => Promise<ComponentType<Props>>): ComponentType<Props> {
@@ -9,7 +10,7 @@ export function lazy<Props extends object>(load: () => Promise<ComponentType<Pro
   return function Lazy(props: Props) {
     const [, show] = useState(loaded !== undefined);
     useEffect(() => {
-      if (loaded === undefined) void load().then((component) => ((loaded = component), show(true)));
+      if (loaded === undefined) void load().then((component) => ((loaded = component), show(true)), report);
     }, []);
     const Component = loaded;
     return Component === undefined ? null : <Component {...props} />;

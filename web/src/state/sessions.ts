@@ -3,7 +3,7 @@
 import { batch, effect, signal } from "@preact/signals";
 import { type Session } from "@twostep/client";
 import { client } from "../service/api";
-import { isRefused, keyVersion, report } from "./access";
+import { keyVersion, report } from "./access";
 
 export const list = signal<Session[]>([]);
 export const search = signal("");
@@ -14,8 +14,6 @@ export const isListLoading = signal(true);
 export const mayList = signal(true);
 
 const pageSize = 50;
-/** The service has no stream of the list: the newest page is read again this often, in milliseconds. */
-const interval = 4000;
 let cursor: string | undefined;
 let generation = 0;
 
@@ -115,11 +113,4 @@ effect(() => {
   isListLoading.value = true;
   clearTimeout(pause);
   pause = setTimeout(() => void refresh(), search.peek() === "" ? 0 : 250);
-});
-
-setInterval(() => {
-  if (!document.hidden && !isRefused.peek() && mayList.peek() && !isListLoading.peek()) void refresh();
-}, interval);
-document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && mayList.peek()) void refresh();
 });
