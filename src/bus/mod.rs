@@ -31,7 +31,7 @@ pub use postgres::link;
 use preview::OpenPreview;
 pub use preview::{PreviewFrame, PreviewStart};
 use topic::Topic;
-use wire::Message;
+use wire::{Message, lists};
 
 /// Capacity of the cancellation channel. A listener that lags behind reads the database at its
 /// next heartbeat.
@@ -275,11 +275,6 @@ impl Bus {
         // The map is consistent at every point, so a panic in another thread does not matter.
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The topic of the lists of sessions: an id that no session has.
-fn lists() -> SessionId {
-    SessionId::from(uuid::Uuid::nil())
 }
 
 /// Returns true if a list of sessions shows the change that an event of this type reports.

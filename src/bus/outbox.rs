@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::wire::Message;
+use super::wire::{Message, lists};
 use crate::domain::ids::{SessionId, WorkerId};
 
 /// Maximum number of queued messages. It exceeds the number of streams, because all their sessions
@@ -126,7 +126,7 @@ impl Outbox {
 
 impl State {
     fn push(&mut self, message: Message) {
-        let is_hint = message == Message::Work || message.session() == Some(super::lists());
+        let is_hint = message == Message::Work || message.session() == Some(lists());
         if is_hint && self.queued.contains(&message) || self.merge(&message) {
             return;
         }

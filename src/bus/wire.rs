@@ -14,6 +14,11 @@ const MAX_TEXT: usize = 1_200;
 /// Maximum number of previews that one message ends. The ID of a tool call has about 30 bytes.
 const MAX_ENDED: usize = 100;
 
+/// The topic of the lists of sessions: an id that no session has.
+pub(super) fn lists() -> SessionId {
+    SessionId::from(uuid::Uuid::nil())
+}
+
 /// A message to other processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]

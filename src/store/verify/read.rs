@@ -27,7 +27,8 @@ use crate::store::StoreError;
 
 /// The types of events that belong to a session and not to one of its runs.
 /// The results are those with which a fork begins.
-const OF_SESSIONS: [&str; 3] = ["session.forked", "session.updated", "agent.tool_result"];
+const OF_SESSIONS: [&str; 4] =
+    ["session.forked", "session.updated", "agent.tool_result", "user.feedback"];
 
 /// Records an unreadable value instead of failing.
 fn try_read<'a, T: Deserialize<'a>>(

@@ -257,6 +257,7 @@ fn streams_are_described_by_the_schema_of_one_event() {
             "POST /v1/sessions/{session_id}/events",
             "POST /v1/sessions/{session_id}/messages",
             "POST /v1/sessions/{session_id}/runs/{run_id}/cancel",
+            "POST /v1/sessions/{session_id}/runs/{run_id}/retry",
             "POST /v1/sessions/{session_id}/tool_results",
         ]
     );

@@ -79,6 +79,7 @@ fn an_empty_member_of_a_response_is_always_omitted_or_always_null() {
         "DeliveryResource.last_error",
         "DeliveryResource.ended_at",
         "ExplanationResource.waits_for",
+        "FileResource.session_id",
         "SessionResource.title",
         "SessionResource.stop_reason",
         "SessionResource.workspace",
