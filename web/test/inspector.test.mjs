@@ -32,7 +32,9 @@ async function inspected(text, options = {}) {
 test("the timeline shows the requests to the model and the tools of a run with their times", async () => {
   const { tab } = await inspected("two at once");
   const rows = tab.locator(".timeline tbody tr");
-  await until(async () => (await rows.count()) === 4, "two requests and two tools");
+  for (const kind of ["model", "tool"]) {
+    await until(async () => (await tab.locator(`.span-${kind}`).count()) === 2, `two spans of the kind ${kind}`);
+  }
   assert.equal(await rows.filter({ hasText: "Model request: simulator" }).count(), 2);
   for (const tool of ["list_files", "get_time"])
     await rows
