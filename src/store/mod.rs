@@ -68,6 +68,7 @@ pub mod typed_events;
 pub mod usage;
 pub mod verify;
 pub mod webhooks;
+pub mod withdrawn;
 pub mod write_probe;
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub struct Turn {
 }
 
 /// Lists the newest turns of a session, oldest first: the inherited ones, then its own in the order of
-/// their acceptance.
+/// their acceptance. Withdrawn messages are left out.
 pub async fn list_turns(
     conn: &mut PgConnection,
     session_id: SessionId,
@@ -45,7 +45,10 @@ pub async fn list_turns(
                WHERE h.session_id = $1 AND h.stored_in <> $1
                GROUP BY h.run_id, h.stored_in
                UNION ALL
-               SELECT id, true, accepted_seq, NULL FROM runs WHERE session_id = $1
+               SELECT id, true, accepted_seq, NULL FROM runs
+               WHERE session_id = $1
+                 AND NOT (status = 'cancelled' AND started_at IS NULL
+                          AND client_message_id IS NULL)
            ) AS t
            JOIN runs r ON r.id = t.run_id
            ORDER BY t.is_own DESC, t.position DESC

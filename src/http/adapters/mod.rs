@@ -4,7 +4,11 @@
 //! the run, and maps its events to frames of the protocol. It has no SQL and no transactions.
 
 pub(in crate::http) mod ai_sdk;
+pub(in crate::http) mod call_answers;
 pub(in crate::http) mod event;
 pub(in crate::http) mod managed_agents;
+pub(in crate::http) mod fork_turn;
+pub(in crate::http) mod media;
 pub(in crate::http) mod run_stream;
 pub(in crate::http) mod sent_text;
+pub(in crate::http) mod turn;

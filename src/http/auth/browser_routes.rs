@@ -13,6 +13,11 @@ pub(super) enum BrowserRoute {
     Sessions,
     /// A route of one session of the token, which must have the scope.
     Session(BrowserScope),
+    /// A route of the session of the token that has the conversation in the path as its external id.
+    Conversation(BrowserScope),
+    /// A route whose body names the conversation. The handler checks the session and the scopes
+    /// (`adapters::turn`).
+    ConversationInBody,
 }
 
 /// The route with this pattern; none if it is not for browsers.
@@ -29,6 +34,13 @@ pub(super) fn browser_route(method: &Method, pattern: &str) -> Option<BrowserRou
     match (method, path) {
         ("GET", "/sessions" | "/sessions/stream") => Some(BrowserRoute::Sessions),
         ("GET", "/info") => Some(BrowserRoute::Info),
+        ("GET", "/ai-sdk/chat/{chat_id}/stream" | "/ai-sdk/chat/{chat_id}/messages") => {
+            Some(BrowserRoute::Conversation(BrowserScope::Read))
+        }
+        ("POST", "/ai-sdk/chat/{chat_id}/stop") => {
+            Some(BrowserRoute::Conversation(BrowserScope::Cancel))
+        }
+        ("POST", "/ai-sdk/chat") => Some(BrowserRoute::ConversationInBody),
         _ => None,
     }
 }
@@ -82,7 +94,10 @@ mod tests {
                 let scope = match route {
                     BrowserRoute::Info => "any",
                     BrowserRoute::Sessions => "read",
-                    BrowserRoute::Session(scope) => scope.as_str(),
+                    BrowserRoute::Session(scope) | BrowserRoute::Conversation(scope) => {
+                        scope.as_str()
+                    }
+                    BrowserRoute::ConversationInBody => "body",
                 };
                 routes.push(format!("{scope} {method} {path}"));
             }
@@ -118,8 +133,18 @@ mod tests {
             format!("{method} {sessions}{rest}")
         })
         .collect();
-        let others = ["any GET /v1/info", "read GET /v1/sessions", "read GET /v1/sessions/stream"];
-        expected.extend(others.map(str::to_owned));
+        expected.extend(
+            [
+                "any GET /v1/info",
+                "read GET /v1/sessions",
+                "read GET /v1/sessions/stream",
+                "read GET /ai-sdk/chat/{chat_id}/stream",
+                "read GET /ai-sdk/chat/{chat_id}/messages",
+                "cancel POST /ai-sdk/chat/{chat_id}/stop",
+                "body POST /ai-sdk/chat",
+            ]
+            .map(str::to_owned),
+        );
         expected.sort_unstable();
         assert_eq!(routes, expected);
     }

@@ -15,11 +15,12 @@ use crate::domain::browser_token::{BrowserGrant, BrowserScope, BrowserTarget};
 use crate::domain::ids::{BrowserTokenId, SessionId, TenantId};
 use crate::domain::principal::Principal;
 use crate::http::error::ApiError;
-use crate::http::extract::path::SessionPath;
+use crate::http::extract::path::{ChatPath, SessionPath};
 use crate::service::Error;
 use crate::service::deadline::in_time;
 use crate::store::browser_tokens::{StoredBrowserToken, find, is_session_of};
 use crate::store::connections::Connections;
+use crate::store::sessions::find_by_external_id;
 
 /// The maximum number of remembered sessions of tokens.
 const MAX_REMEMBERED: usize = 10_000;
@@ -110,12 +111,39 @@ impl BrowserTokens {
                 return Err(ApiError::NoBrowserTokens(reason));
             }
             BrowserRoute::Session(scope) => caller.require(scope)?,
+            BrowserRoute::Conversation(scope) => {
+                caller.require(scope)?;
+                return self.authorize_conversation(caller, parts).await;
+            }
+            BrowserRoute::ConversationInBody => return Ok(()),
         }
         let SessionPath(session_id) = SessionPath::from_request_parts(parts, &()).await?;
         if self.has_session(caller, grant, session_id).await? {
             return Ok(());
         }
         Err(Error::SessionNotFound(session_id.to_string()).into())
+    }
+
+    /// Refuses a conversation of others, which looks as if it did not exist.
+    async fn authorize_conversation(
+        &self,
+        caller: &Caller,
+        parts: &mut Parts,
+    ) -> Result<(), ApiError> {
+        let ChatPath(chat_id) = ChatPath::from_request_parts(parts, &()).await?;
+        let missing = Error::SessionNotFound(chat_id.clone());
+        // The database cannot compare a text with a NUL.
+        if chat_id.contains('\0') {
+            return Err(missing.into());
+        }
+        let query = Box::pin(
+            self.pool.with(async |conn| find_by_external_id(conn, caller.tenant, &chat_id).await),
+        );
+        let session = in_time(async { Ok::<_, ApiError>(query.await?) }).await?;
+        match session {
+            Some(session) if caller.may_use(&session) => Ok(()),
+            _ => Err(missing.into()),
+        }
     }
 
     async fn has_session(

@@ -9,6 +9,7 @@ use crate::domain::api_key::Scope;
 use crate::domain::browser_token::{BrowserGrant, BrowserScope, BrowserTarget};
 use crate::domain::ids::TenantId;
 use crate::domain::principal::{LimitHolder, Principal};
+use crate::domain::session::Session;
 use crate::http::error::ApiError;
 use crate::service::creator::Creator;
 
@@ -58,6 +59,18 @@ impl Caller {
         match &self.browser.as_deref()?.target {
             BrowserTarget::User(user) => Some(user),
             BrowserTarget::Session(_) => None,
+        }
+    }
+
+    /// Returns true unless the caller has a browser token that is not valid for this session. Sessions
+    /// of sub-agents have no external id, so they are not found by one.
+    pub(in crate::http) fn may_use(&self, session: &Session) -> bool {
+        match self.browser.as_deref().map(|grant| &grant.target) {
+            None => true,
+            Some(BrowserTarget::Session(id)) => session.id == *id,
+            Some(BrowserTarget::User(user)) => {
+                session.parent.is_none() && session.settings.user.as_ref() == Some(user)
+            }
         }
     }
 

@@ -9,6 +9,7 @@ mod message_post;
 mod refusal;
 mod repeat;
 mod retry;
+mod withdraw;
 
 use super::error::Error;
 use super::state::Service;
@@ -17,6 +18,7 @@ pub(crate) use known::{KnownMessage, find_known};
 pub(super) use message_post::MessagePost;
 pub(crate) use message_post::{PostMessage, PostedRun};
 pub(crate) use retry::{RetryRun, retry_run};
+pub(crate) use withdraw::withdraw_message;
 
 /// Accepts a message, or finds the run of an earlier identical request.
 ///

@@ -2,14 +2,13 @@
 
 use sqlx::PgConnection;
 
-use super::create::CreatedSession;
+use super::create::{CreatedSession, Creation};
 use super::fork::{CreateFork, ForkSource, create_fork};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
 use crate::service::error::Error;
 use crate::service::state::Service;
-use crate::service::transaction::in_transaction;
-use crate::store::sessions::{find_by_external_id, move_external_id};
+use crate::store::sessions::find_by_external_id;
 
 /// Finds the session with this external id; an error if there is none.
 pub(crate) async fn find_by_client_id(
@@ -26,23 +25,18 @@ pub(crate) async fn find_by_client_id(
     service.pool.with(tenant, find).await?.ok_or_else(missing)
 }
 
-/// Forks a session and moves its external id to the fork. The source keeps everything else. A repeated
-/// request with the same key returns the same fork.
+/// Forks a session and moves its external id to the fork, both or neither. The source keeps everything
+/// else. A repeated request with the same key returns the same fork.
 pub(crate) async fn replace_by_fork(
     service: &Service,
     source: ForkSource<'_>,
-    external_id: &str,
     request: CreateFork,
 ) -> Result<SessionId, Error> {
-    let CreatedSession { session, .. } = create_fork(service, source, request).await?;
-    let (tenant, ends) = (source.tenant, (source.session_id, session.id));
-    let moved = in_transaction(service, tenant, async |conn| {
-        if move_external_id(conn, tenant, ends, external_id).await? {
-            return Ok(true);
-        }
-        // An identical request may have moved it already.
-        let holder = find_by_external_id(conn, tenant, external_id).await?;
-        Ok(holder.is_some_and(|holder| holder.id == session.id))
-    });
-    if moved.await? { Ok(session.id) } else { Err(Error::VersionMismatch) }
+    let CreatedSession { session, creation } = create_fork(service, source, request).await?;
+    if creation == Creation::New {
+        return Ok(session.id);
+    }
+    // The fork of an earlier request may have been replaced since.
+    let is_present = session.external_id.as_deref() == source.passed_on;
+    if is_present { Ok(session.id) } else { Err(Error::VersionMismatch) }
 }

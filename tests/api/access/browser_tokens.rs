@@ -69,6 +69,8 @@ async fn a_token_of_a_session_tries_every_route_and_reaches_only_those_for_brows
         reached,
         [
             "DELETE /v1/sessions/{session_id}/messages/{message_id}/feedback",
+            "GET /ai-sdk/chat/{chat_id}/messages",
+            "GET /ai-sdk/chat/{chat_id}/stream",
             "GET /v1/info",
             "GET /v1/sessions/{session_id}",
             "GET /v1/sessions/{session_id}/approvals",
@@ -81,6 +83,8 @@ async fn a_token_of_a_session_tries_every_route_and_reaches_only_those_for_brows
             "GET /v1/sessions/{session_id}/runs/{run_id}/explain",
             "GET /v1/sessions/{session_id}/runs/{run_id}/stream",
             "GET /v1/sessions/{session_id}/todos",
+            "POST /ai-sdk/chat",
+            "POST /ai-sdk/chat/{chat_id}/stop",
             "POST /v1/sessions/{session_id}/approvals/{tool_use_id}",
             "POST /v1/sessions/{session_id}/cancel",
             "POST /v1/sessions/{session_id}/files",

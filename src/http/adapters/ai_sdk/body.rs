@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answers::Answers;
+use super::answers::answers_of;
 use super::ids::run_of;
 use super::message::ChatMessage;
 use super::parts::blocks;
 use crate::domain::agent::AgentChoice;
 use crate::domain::ids::RunId;
+use crate::http::adapters::call_answers::CallAnswers;
 use crate::http::error::ApiError;
 use crate::service::client_tool::ClientTool;
 use crate::service::content::ContentInput;
@@ -85,7 +86,7 @@ pub(super) struct ChatRequest {
     /// The intent of the client.
     pub(super) action: ChatAction,
     /// Answers to calls, of which only those to waiting calls have an effect.
-    pub(super) answers: Answers,
+    pub(super) answers: CallAnswers,
     /// Tools that the client runs.
     pub(super) tools: Vec<ClientTool>,
 }
@@ -131,7 +132,7 @@ impl ChatBody {
             let pointer = |index: usize| format!("/messages/{index}");
             messages.into_iter().enumerate().map(|(at, it)| (pointer(at), it)).collect()
         };
-        let answers = Answers::of(&named, message_id.as_deref(), self.tool_inputs)?;
+        let answers = answers_of(&named, message_id.as_deref(), self.tool_inputs)?;
         let last = named.last().ok_or_else(|| ApiError::field("/messages", "is empty"))?;
         let action = match (trigger, last.1.role.as_str()) {
             (Some(Trigger::RegenerateMessage), "user") => ChatAction::Regenerate {

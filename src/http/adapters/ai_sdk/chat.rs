@@ -10,10 +10,11 @@ use super::body::ChatBody;
 use super::encoder::{UiStream, ui_response};
 use super::mapper::Mapper;
 use super::profile::ProfileQuery;
-use super::turn::{AppliedTurn, ChatTurn};
+use super::turn::ChatTurn;
 use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
 use crate::http::adapters::run_stream::stream_run;
+use crate::http::adapters::turn::{AppliedTurn, Turn};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::large_body::LargeJsonBody;
@@ -41,7 +42,7 @@ use crate::service::offload::offload;
         (status = 200, description = "The UI message stream, version 1.", body = String, content_type = "text/event-stream",
          headers(("x-vercel-ai-ui-message-stream" = String, description = "`v1`"))),
         (status = 400, description = "`bad_json`, `body_incomplete`, `invalid_query`", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "`agent_not_found`, `approval_not_found`, `tool_call_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`agent_not_found`, `approval_not_found`, `tool_call_not_found`; `session_not_found` for answers, and for a browser token, with which the session must exist", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "`request_timeout`", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "`already_resolved`, `call_not_waiting`, `queue_full`, `session_busy`, `action_required`, `session_archived`", body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "`approval_expired`, `tool_result_expired`", body = Problem, content_type = "application/problem+json"),
@@ -71,7 +72,7 @@ pub(in crate::http) async fn create_chat_turn(
     }
     // Before the request takes effect: one that gets no stream must not have started a run.
     let permit = api.stream_permit(&caller)?;
-    let turn = ChatTurn { service: &api.service, creator: caller.creator(), trace, bytes };
+    let turn = ChatTurn(Turn { service: &api.service, caller: &caller, trace, bytes });
     // Boxed, because the future is large.
     let AppliedTurn { followed, subscription, answered, is_continued } =
         Box::pin(turn.apply(request)).await?;

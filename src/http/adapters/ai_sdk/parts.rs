@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::domain::media::placeholder;
 use crate::domain::message::Content;
+use crate::http::adapters::media::FileUrl;
 use crate::http::error::ApiError;
 
 /// A part of a message. Parts of other types, and other members, are ignored.
@@ -38,32 +39,7 @@ pub(super) fn blocks(parts: &[Value], pointer: &str) -> Result<Vec<Value>, ApiEr
 
 fn file_block(part: Part) -> Result<Value, &'static str> {
     let Part { url, media_type, filename, .. } = part;
-    let is_image = media_type.starts_with("image/");
-    let source = match url.strip_prefix("data:") {
-        None if url.starts_with("https:") || url.starts_with("http:") => {
-            json!({ "type": "url", "url": url })
-        }
-        None => return Err("has a `url` that is neither `data:` nor `http(s):`"),
-        Some(data) => {
-            let base64 =
-                data.split_once(";base64,").ok_or("has a `data:` URL without `;base64`")?;
-            if media_type.starts_with("text/") {
-                let text = STANDARD.decode(base64.1).ok().and_then(|it| String::from_utf8(it).ok());
-                let text = text.ok_or("is not text in base64")?;
-                json!({ "type": "text", "media_type": "text/plain", "data": text })
-            } else {
-                json!({ "type": "base64", "media_type": media_type, "data": base64.1 })
-            }
-        }
-    };
-    if is_image {
-        return Ok(json!({ "type": "image", "source": source }));
-    }
-    let mut block = json!({ "type": "document", "source": source });
-    if let (Some(filename), Some(block)) = (filename, block.as_object_mut()) {
-        block.insert("title".to_owned(), filename.into());
-    }
-    Ok(block)
+    FileUrl { url: &url, media_type: Some(&media_type), filename }.into_block()
 }
 
 /// A content block of a user message.

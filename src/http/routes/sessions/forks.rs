@@ -70,7 +70,7 @@ pub(in crate::http) async fn create_fork(
     let OptionalJsonBody(request) = body;
     request.check()?;
     let key = idempotency_key(&headers)?;
-    let source = ForkSource { tenant: caller.tenant, session_id, key };
+    let source = ForkSource { tenant: caller.tenant, session_id, key, passed_on: None };
     let created = fork::create_fork(&api.service, source, request).await?;
     Ok(created_response(&api, &caller, created))
 }

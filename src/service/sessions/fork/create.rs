@@ -23,7 +23,7 @@ use crate::store::forks::{
     NewFork, closing_results, copy_point, find_earlier, find_message, insert, lock_source,
 };
 use crate::store::quotas::set_workspace_size;
-use crate::store::sessions::find;
+use crate::store::sessions::{find, move_external_id};
 
 /// The least that a fork stores.
 const FORK_SIZE: NewSessionSize = NewSessionSize { stored: 1, files: 0 };
@@ -34,6 +34,8 @@ pub(crate) struct ForkSource<'a> {
     pub(crate) tenant: TenantId,
     pub(crate) session_id: SessionId,
     pub(crate) key: Option<&'a str>,
+    /// The external id of the session, which the fork takes over.
+    pub(crate) passed_on: Option<&'a str>,
 }
 
 /// Forks a session. A repeated request returns the fork of the first one, as it is now.
@@ -132,7 +134,7 @@ impl ForkCreation<'_> {
     }
 
     async fn read_source(&self) -> Result<SourceState, Error> {
-        let ForkSource { tenant, session_id, key } = self.source;
+        let ForkSource { tenant, session_id, key, .. } = self.source;
         let read = self.service.pool.with(tenant, async |conn| {
             let source = find(conn, tenant, session_id).await?;
             let source = source.ok_or_else(|| self.not_found())?;
@@ -203,7 +205,7 @@ impl ForkCreation<'_> {
 
     /// True if an earlier request with the same key has stored a fork.
     async fn has_earlier(&self, conn: &mut PgConnection) -> Result<bool, Error> {
-        let ForkSource { tenant, session_id, key } = self.source;
+        let ForkSource { tenant, session_id, key, .. } = self.source;
         let Some(key) = key else { return Ok(false) };
         Ok(find_earlier(conn, tenant, session_id, key).await?.is_some())
     }
@@ -215,7 +217,7 @@ impl ForkCreation<'_> {
         has_files: bool,
         copied: CopyPoint,
     ) -> Result<Option<Session>, Error> {
-        let ForkSource { tenant, session_id: source, key } = self.source;
+        let ForkSource { tenant, session_id: source, key, passed_on } = self.source;
         let last = lock_source(conn, tenant, source).await?;
         // Messages that arrived during the copy may refer to files that the copy does not have.
         let last = last.ok_or_else(|| self.not_found())?.min(copied.last);
@@ -236,6 +238,11 @@ impl ForkCreation<'_> {
         };
         if !insert(conn, &new).await? {
             return Ok(None);
+        }
+        if let Some(external_id) = passed_on
+            && !move_external_id(conn, tenant, (source, id), external_id).await?
+        {
+            return Err(Error::VersionMismatch);
         }
         let forked_from = ForkedFrom { session_id: source, message_seq: at };
         let mut events = vec![NewEvent::new(&EventBody::Forked { forked_from })];

@@ -1,0 +1,50 @@
+//! Images and documents in messages of other protocols.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// A file that a client names by a URL.
+#[derive(Debug)]
+pub(in crate::http) struct FileUrl<'a> {
+    /// A `data:` URL in base64, or an `http(s):` URL.
+    pub(in crate::http) url: &'a str,
+    /// The media type; none for that of the `data:` URL.
+    pub(in crate::http) media_type: Option<&'a str>,
+    pub(in crate::http) filename: Option<String>,
+}
+
+impl FileUrl<'_> {
+    /// The content block of the file. Files of unknown types are documents.
+    pub(in crate::http) fn into_block(self) -> Result<Value, &'static str> {
+        let Self { url, media_type, filename } = self;
+        let (own_type, source) = match url.strip_prefix("data:") {
+            None if url.starts_with("https:") || url.starts_with("http:") => {
+                ("", json!({ "type": "url", "url": url }))
+            }
+            None => return Err("has a `url` that is neither `data:` nor `http(s):`"),
+            Some(data) => {
+                let parts = data.split_once(";base64,");
+                let (own_type, data) = parts.ok_or("has a `data:` URL without `;base64`")?;
+                (own_type, source(media_type.unwrap_or(own_type), data)?)
+            }
+        };
+        if media_type.unwrap_or(own_type).starts_with("image/") {
+            return Ok(json!({ "type": "image", "source": source }));
+        }
+        let mut block = json!({ "type": "document", "source": source });
+        if let (Some(filename), Some(block)) = (filename, block.as_object_mut()) {
+            block.insert("title".to_owned(), filename.into());
+        }
+        Ok(block)
+    }
+}
+
+fn source(media_type: &str, data: &str) -> Result<Value, &'static str> {
+    if !media_type.starts_with("text/") {
+        return Ok(json!({ "type": "base64", "media_type": media_type, "data": data }));
+    }
+    let text = STANDARD.decode(data).ok().and_then(|it| String::from_utf8(it).ok());
+    let text = text.ok_or("is not text in base64")?;
+    Ok(json!({ "type": "text", "media_type": "text/plain", "data": text }))
+}
