@@ -43,6 +43,7 @@ mod session_tools;
 pub(crate) mod sessions;
 mod state;
 mod transaction;
+pub(crate) mod transcripts;
 pub(crate) mod turns;
 mod type_errors;
 pub(crate) mod usage;

@@ -63,6 +63,7 @@ pub mod stream_tickets;
 pub mod sub_agents;
 pub mod tenants;
 pub mod tool_calls;
+pub mod transcripts;
 pub mod turns;
 pub mod typed_events;
 pub mod usage;

@@ -16,8 +16,8 @@ pub(in crate::http) struct ForkPoint<'a> {
     pub(in crate::http) external_id: Option<&'a str>,
     /// The first message that the fork leaves out; none for a fork with all messages.
     pub(in crate::http) before: Option<String>,
-    /// By this key a repeated request finds its fork.
-    pub(in crate::http) key: &'a str,
+    /// By this key a repeated request finds its fork; none for a new fork every time.
+    pub(in crate::http) key: Option<&'a str>,
 }
 
 impl Turn<'_> {
@@ -30,7 +30,7 @@ impl Turn<'_> {
     ) -> Result<AppliedTurn, ApiError> {
         self.check_fork()?;
         let ForkPoint { session_id, external_id: passed_on, before, key } = point;
-        let (service, tenant, key) = (self.service, self.tenant(), Some(key));
+        let (service, tenant) = (self.service, self.tenant());
         let source = ForkSource { tenant, session_id, key, passed_on };
         post.session_id = replace_by_fork(service, source, CreateFork::before(before)).await?;
         if passed_on.is_some() {

@@ -57,6 +57,7 @@ pub(in crate::http) struct OpenSession {
     pub(in crate::http) is_new: bool,
     /// True if a run of the session waits for the client.
     pub(in crate::http) is_waiting: bool,
+    pub(in crate::http) external_id: Option<String>,
 }
 
 /// A message of a user that is not checked yet.
@@ -212,7 +213,8 @@ impl Turn<'_> {
 
 impl OpenSession {
     pub(in crate::http) fn found(session: &Session) -> Self {
-        Self { id: session.id, is_new: false, is_waiting: session.is_waiting }
+        let external_id = session.external_id.clone();
+        Self { id: session.id, is_new: false, is_waiting: session.is_waiting, external_id }
     }
 }
 

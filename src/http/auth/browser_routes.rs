@@ -40,7 +40,9 @@ pub(super) fn browser_route(method: &Method, pattern: &str) -> Option<BrowserRou
         ("POST", "/ai-sdk/chat/{chat_id}/stop") => {
             Some(BrowserRoute::Conversation(BrowserScope::Cancel))
         }
-        ("POST", "/ai-sdk/chat") => Some(BrowserRoute::ConversationInBody),
+        ("POST", "/ai-sdk/chat" | "/ag-ui" | "/ag-ui/connect") => {
+            Some(BrowserRoute::ConversationInBody)
+        }
         _ => None,
     }
 }
@@ -142,6 +144,8 @@ mod tests {
                 "read GET /ai-sdk/chat/{chat_id}/messages",
                 "cancel POST /ai-sdk/chat/{chat_id}/stop",
                 "body POST /ai-sdk/chat",
+                "body POST /ag-ui",
+                "body POST /ag-ui/connect",
             ]
             .map(str::to_owned),
         );

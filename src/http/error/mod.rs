@@ -2,6 +2,7 @@
 
 mod format;
 mod managed_agents;
+mod openai;
 mod problem;
 mod service;
 
@@ -21,6 +22,7 @@ pub(in crate::http) use crate::service::FieldError;
 use crate::store::StoreError;
 pub(in crate::http) use format::ErrorFormat;
 pub(in crate::http) use managed_agents::ManagedAgentsError;
+pub(in crate::http) use openai::OpenAiError;
 pub(in crate::http) use problem::{Problem, refused_after, write_problem};
 
 /// The reason why a request is refused or has failed.

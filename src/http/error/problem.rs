@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::format::ErrorFormat;
 use super::managed_agents::{ManagedAgentsError, ManagedAgentsErrorDetails};
+use super::openai::OpenAiError;
 use super::{ApiError, FieldError};
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::quota::QuotaExceeded;
@@ -149,12 +150,18 @@ pub(in crate::http) fn write_problem(
     path.clone_into(&mut problem.instance);
     request_id.clone_into(&mut problem.request_id);
     parts.status = format.status(parts.status);
+    let is_openai = OpenAiError::is_for(path);
     let json = match format {
+        ErrorFormat::Problem if is_openai => {
+            let Problem { status, code, detail, errors, .. } = &problem;
+            serde_json::to_vec(&OpenAiError::new(*status, code, detail, errors))
+        }
         ErrorFormat::Problem => serde_json::to_vec(&problem),
         ErrorFormat::ManagedAgents => serde_json::to_vec(&problem.enveloped(parts.status)),
     };
     let json = json.unwrap_or_default();
-    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
+    let media_type = if is_openai { "application/json" } else { format.media_type() };
+    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     if method == Method::PATCH && parts.headers.contains_key(ACCEPT) {
         parts.headers.insert(ACCEPT, PATCH_TYPES);
     }

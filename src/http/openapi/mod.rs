@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::domain::streamed::Event;
-use crate::http::adapters::{ai_sdk, managed_agents};
+use crate::http::adapters::{ag_ui, ai_sdk, managed_agents, openai};
 use crate::http::auth::{declare_open, secure};
 use crate::http::error::ManagedAgentsError;
 use crate::http::openapi::document::complete;
@@ -52,6 +52,8 @@ use crate::http::state::Api;
         (name = "browser tokens", description = "Short-lived credentials for the browsers of end users."),
         (name = "ai_sdk", description = "The protocol of the AI SDK, for `useChat` and assistant-ui."),
         (name = "managed_agents", description = "The protocol of Claude Managed Agents, for the SDKs of Anthropic."),
+        (name = "ag_ui", description = "The AG-UI protocol, for `@ag-ui/client` and CopilotKit."),
+        (name = "openai", description = "The protocol of OpenAI's Chat Completions, for OpenAI SDKs and chat pages."),
         (name = "operations", description = "Health, metrics and documentation for operators."),
     )
 )]
@@ -146,6 +148,11 @@ pub(in crate::http) fn adapters() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(managed_agents::archive_managed_session))
         .routes(routes!(managed_agents::send_managed_events, managed_agents::list_managed_events))
         .routes(routes!(managed_agents::stream_managed_events))
+        .routes(routes!(ag_ui::run_ag_ui_agent))
+        .routes(routes!(ag_ui::connect_ag_ui_thread))
+        .routes(routes!(openai::create_chat_completion))
+        .routes(routes!(openai::list_openai_models))
+        .routes(routes!(openai::get_openai_model))
 }
 
 /// The routes for operators.

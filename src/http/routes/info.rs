@@ -77,7 +77,7 @@ const ADAPTERS: [(&str, &str); 4] = [
     ("ag_ui", "/ag-ui"),
     ("ai_sdk", "/ai-sdk/chat"),
     ("anthropic", "/anthropic/v1/sessions"),
-    ("openai", "/v1/chat/completions"),
+    ("openai", "/openai/v1/chat/completions"),
 ];
 
 /// Returns the version, the limits and the features of the service.

@@ -88,6 +88,12 @@ impl NewMessage {
         &self.content
     }
 
+    /// The same message without the client's id.
+    #[must_use]
+    pub(crate) fn without_id(self) -> Self {
+        Self { id: None, ..self }
+    }
+
     /// The errors in its tools next to tools of these names.
     pub(super) fn tool_errors(&self, other_tools: &[String]) -> Vec<FieldError> {
         problems(self.tools.iter().enumerate(), other_tools)

@@ -1,4 +1,6 @@
 //! Other protocols for the same use cases.
 
+mod ag_ui;
 mod ai_sdk;
 mod managed_agents;
+mod openai;

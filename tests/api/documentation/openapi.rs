@@ -49,16 +49,18 @@ fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// The tags of the operations of other protocols.
-pub(super) const ADAPTERS: [&str; 2] = ["ai_sdk", "managed_agents"];
+pub(super) const ADAPTERS: [&str; 4] = ["ag_ui", "ai_sdk", "managed_agents", "openai"];
 
 /// The ids of all operations. Clients rely on them, so none is ever removed.
-const OPERATIONS: [&str; 92] = [
+const OPERATIONS: [&str; 97] = [
     "archive_managed_agent",
     "archive_managed_environment",
     "archive_managed_session",
     "cancel_run",
     "cancel_session",
+    "connect_ag_ui_thread",
     "create_browser_token",
+    "create_chat_completion",
     "create_chat_turn",
     "create_events",
     "create_file",
@@ -92,6 +94,7 @@ const OPERATIONS: [&str; 92] = [
     "get_managed_environment",
     "get_managed_session",
     "get_metrics",
+    "get_openai_model",
     "get_openapi",
     "get_readiness",
     "get_request",
@@ -115,6 +118,7 @@ const OPERATIONS: [&str; 92] = [
     "list_managed_sessions",
     "list_messages",
     "list_models",
+    "list_openai_models",
     "list_probes",
     "list_requests",
     "list_runs",
@@ -131,6 +135,7 @@ const OPERATIONS: [&str; 92] = [
     "revoke_browser_token",
     "revoke_browser_tokens",
     "rotate_webhook_secret",
+    "run_ag_ui_agent",
     "send_managed_events",
     "stop_chat",
     "stream_events",
@@ -179,6 +184,11 @@ fn every_route_has_a_unique_operation_id_and_describes_its_errors() {
         let responses = operation["responses"].as_object().unwrap();
         for (status, response) in responses {
             let response = resolve(&document, response);
+            // Its own errors have the form that OpenAI's clients parse.
+            let error = &response["content"]["application/json"]["schema"]["$ref"];
+            if operation["tags"][0] == "openai" && *error == "#/components/schemas/OpenAiError" {
+                continue;
+            }
             let is_report = name == "get_readiness" && status == "503";
             let is_problem = status.as_str() >= "400" && !is_report;
             let (kind, schema) = match operation["tags"][0].as_str() {

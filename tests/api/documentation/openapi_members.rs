@@ -73,11 +73,15 @@ fn an_empty_member_of_a_response_is_always_omitted_or_always_null() {
     // The only exception: a removed title is null, and an unchanged title is omitted.
     assert_eq!(both, ["SessionUpdatedEvent.title"]);
     let expected = [
+        "CompletionReply.content",
+        "CompletionReply.refusal",
         "DeliveryResource.session_id",
         "DeliveryResource.next_attempt_at",
         "DeliveryResource.last_status",
         "DeliveryResource.last_error",
         "DeliveryResource.ended_at",
+        "ErrorBody.code",
+        "ErrorBody.param",
         "ExplanationResource.waits_for",
         "FileResource.session_id",
         "SessionResource.title",

@@ -29,7 +29,7 @@ async fn a_service_reports_its_version_limits_and_features() {
             "agents": 200,
         },
         "features": { "keys": false, "tokens": false, "bypass": true, "on_busy": "queue" },
-        "adapters": { "ag_ui": false, "ai_sdk": true, "anthropic": true, "openai": false },
+        "adapters": { "ag_ui": true, "ai_sdk": true, "anthropic": true, "openai": true },
     });
     assert_eq!(info(&app).await, expected);
 }

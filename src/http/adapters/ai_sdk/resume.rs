@@ -33,6 +33,7 @@ use crate::service::sessions::find_by_client_id;
          headers(("x-vercel-ai-ui-message-stream" = String, description = "`v1`"))),
         (status = 204, description = "Nothing is running."),
         (status = 400, description = "`invalid_query`", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "`session_not_found`, with a browser token", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`too_many_streams`, `draining`, `database_unavailable`", body = Problem, content_type = "application/problem+json"),
     )
 )]

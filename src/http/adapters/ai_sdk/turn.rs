@@ -131,6 +131,8 @@ impl ChatTurn<'_> {
             }
         };
         let is_replaced = match known.run_id {
+            // A queued message with this content is not replaced by itself.
+            Some(_) if known.content.is_none() => false,
             Some(run_id) => chat.is_edit && !self.is_newest(session_id, run_id).await?,
             // A fork inherited the message.
             None => true,
@@ -201,7 +203,7 @@ impl ChatTurn<'_> {
             is_in_history = known.is_some_and(|known| known.content.is_some());
         }
         let before = is_in_history.then(|| id.to_owned());
-        let point = ForkPoint { session_id, external_id: Some(chat_id), before, key };
+        let point = ForkPoint { session_id, external_id: Some(chat_id), before, key: Some(key) };
         self.0.post_into_fork(point, post).await
     }
 

@@ -112,7 +112,9 @@ pub(super) fn complete(document: &mut OpenApi) {
                 add(response, "StreamCaching");
                 add(response, "StreamBuffering");
             }
-            if ["409", "429", "503"].contains(&status.as_str()) && is_problem(response) {
+            // Errors of operations with a key may have the form of another protocol.
+            let is_error = is_limited || is_problem(response);
+            if ["409", "429", "503"].contains(&status.as_str()) && is_error {
                 add(response, "RetryAfter");
                 add(response, "ShouldRetry");
             }

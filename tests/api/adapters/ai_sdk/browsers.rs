@@ -63,6 +63,8 @@ async fn a_browser_uses_its_conversations_and_no_others() {
     create(&app, second.id, "anna").await;
     assert_eq!(statuses(&of_user, &second, "m1").await, [200, 204, 200, 200]);
     assert_eq!(statuses(&of_session, &second, "m2").await, [404; 4]);
+    // The requests of two conversations do not continue each other.
+    app.stop_unchecked().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -65,7 +65,8 @@ async fn edits_at_the_same_time_leave_one_fork_of_each_session() {
     });
     let statuses = join_all(edits).await;
     assert!(statuses.contains(&200), "{statuses:?}");
-    assert!(statuses.iter().all(|status| [200, 412].contains(status)), "{statuses:?}");
+    // The workspaces of few forks are copied at once.
+    assert!(statuses.iter().all(|status| [200, 412, 503].contains(status)), "{statuses:?}");
     let page = app.get("/v1/sessions?limit=100").send().await.unwrap();
     let page: Value = page.json().await.unwrap();
     let sessions = page["data"].as_array().unwrap();

@@ -1,0 +1,116 @@
+//! The content of messages.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::http::adapters::media::FileUrl;
+use crate::http::error::ApiError;
+
+/// A part of a content. Other members are ignored.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Part {
+    r#type: String,
+    text: String,
+    image_url: Option<ImageUrl>,
+    file: Option<File>,
+}
+
+/// The address of an image, as OpenAI and as some clients write it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum ImageUrl {
+    Object { url: String },
+    Text(String),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct File {
+    file_data: Option<String>,
+    filename: Option<String>,
+}
+
+/// The texts of a content, joined.
+pub(super) fn text(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
+    }
+}
+
+/// The content blocks of a user message.
+pub(super) fn blocks(content: &Value, pointer: &str) -> Result<Vec<Value>, ApiError> {
+    let parts = match content {
+        Value::String(text) => return Ok(vec![json!({ "type": "text", "text": text })]),
+        Value::Array(parts) => parts,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            return Err(ApiError::field(pointer, "is not a string or an array of parts"));
+        }
+    };
+    let mut blocks = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let refuse = |message: &str| ApiError::field(&format!("{pointer}/{index}"), message);
+        let part = Part::deserialize(part).map_err(|error| refuse(&error.to_string()))?;
+        match part.r#type.as_str() {
+            "text" if part.text.is_empty() => {}
+            "text" => blocks.push(json!({ "type": "text", "text": part.text })),
+            "image_url" | "file" => blocks.push(part.media().map_err(refuse)?),
+            other => {
+                let message =
+                    format!("has the type {other:?}; text, image_url and file are allowed");
+                return Err(refuse(&message));
+            }
+        }
+    }
+    Ok(blocks)
+}
+
+impl Part {
+    fn media(self) -> Result<Value, &'static str> {
+        if let Some(ImageUrl::Object { url } | ImageUrl::Text(url)) = self.image_url {
+            let media_type = (!url.starts_with("data:")).then_some("image/*");
+            return FileUrl { url: &url, media_type, filename: None }.into_block();
+        }
+        let File { file_data, filename } = self.file.unwrap_or_default();
+        let url = file_data.ok_or("has no `image_url` or `file.file_data`")?;
+        FileUrl { url: &url, media_type: None, filename }.into_block()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_content_blocks() {
+        let content = json!([
+            { "type": "text", "text": "Look" },
+            { "type": "image_url", "image_url": { "url": "data:image/png;base64,aGk=" } },
+            { "type": "image_url", "image_url": "https://a.example/b.png" },
+            { "type": "file", "file": { "file_data": "data:application/pdf;base64,aGk=", "filename": "a.pdf" } },
+        ]);
+        let data = |media_type: &str| json!({ "type": "base64", "media_type": media_type, "data": "aGk=" });
+        assert_eq!(
+            blocks(&content, "").unwrap(),
+            [
+                json!({ "type": "text", "text": "Look" }),
+                json!({ "type": "image", "source": data("image/png") }),
+                json!({ "type": "image", "source": { "type": "url", "url": "https://a.example/b.png" } }),
+                json!({ "type": "document", "source": data("application/pdf"), "title": "a.pdf" }),
+            ]
+        );
+        assert_eq!(text(&content), "Look");
+    }
+
+    #[test]
+    fn an_unknown_part_is_refused() {
+        for part in [json!({ "type": "input_audio" }), json!({ "type": "file", "file": {} })] {
+            assert!(blocks(&json!([part]), "").is_err(), "{part}");
+        }
+    }
+}
