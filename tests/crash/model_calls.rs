@@ -13,8 +13,8 @@ struct Stored {
     key: String,
     calls: i32,
     summaries: i32,
-    /// Requests whose replies may have been lost: for each takeover of the run the one in flight and
-    /// the one before it, whose reply may not have been committed yet, and one if it was cancelled.
+    /// Requests whose replies may have been lost: one for each takeover of the run, and one if it
+    /// was cancelled.
     lost: i32,
 }
 
@@ -56,7 +56,7 @@ impl Testbed {
     async fn stored(&self) -> anyhow::Result<Vec<Stored>> {
         // The message of a sub-agent has no key, but its text is unique.
         let runs = "SELECT coalesce(idempotency_key, input #>> '{0,text}') AS key, model_requests - summaries AS calls, summaries,
-                           2 * (attempt - 1) + (status = 'cancelled')::int AS lost
+                           attempt - 1 + (status = 'cancelled')::int AS lost
                     FROM runs CROSS JOIN LATERAL (
                         SELECT count(*)::int AS summaries FROM requests q
                         WHERE q.run_id = runs.id AND q.stop_reason IS NOT NULL

@@ -107,7 +107,7 @@ impl Work<'_> {
         self.next(Next::Round)
     }
 
-    /// Begins to store a reply whose calls have ended, with their results.
+    /// Stores a reply whose calls have ended, with their results.
     fn store_round(&mut self) -> bool {
         let done = CallState::Done;
         let step = if self.rules.early_calls_are_pure {
@@ -122,8 +122,7 @@ impl Work<'_> {
         for message in step.message.into_iter().chain(step.results) {
             self.driver.history.push(message);
         }
-        self.driver.pending = Some(Step { is_progress: true, ..step });
-        self.next(Next::Decide)
+        self.commit(Step { is_progress: true, ..step }) && self.next(Next::Decide)
     }
 
     /// Stores the reply with one quick call, which has not ended in time.

@@ -90,8 +90,7 @@ fn does_ledger_agree(state: &State) -> bool {
     }
 }
 
-/// Holds if a fault repeats at most two requests: the one in flight, and the one whose reply and
-/// results are being committed.
+/// Holds if a fault repeats at most one request: the one in flight.
 fn is_reply_kept(state: &State) -> bool {
     let mut drivers = state.drivers.iter().flatten();
     !drivers.any(|driver| {
@@ -102,11 +101,10 @@ fn is_reply_kept(state: &State) -> bool {
     })
 }
 
-/// The stored history and the messages that a driver is committing.
+/// The stored history and the message that a driver is committing.
 fn stored_with_pending(state: &State, driver: &Driver) -> History {
     let mut history = state.tables.history;
-    let pending = driver.pending.into_iter();
-    for message in pending.flat_map(|step| step.message.into_iter().chain(step.results)) {
+    if let Some(message) = driver.pending.and_then(|step| step.message) {
         history.push(message);
     }
     history

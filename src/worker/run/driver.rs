@@ -257,16 +257,14 @@ impl Driver<'_> {
         self.commit_reply(step, outcome.as_ref()).await
     }
 
-    /// Commits a step with a reply. If it has the results of all calls, the model is asked meanwhile.
+    /// Commits a step with a reply. The model is not asked meanwhile, even if the step has the results of
+    /// all calls: a crash then loses one reply, not two.
     async fn commit_reply(
         &mut self,
         step: OwnedStep,
         outcome: Option<&Outcome>,
     ) -> Result<(), StopCause> {
         let writer = &mut self.state.writer;
-        if outcome.is_none() && step.reply_events.is_some() {
-            return writer.begin(step).await;
-        }
         let settles = outcome.map(|outcome| (RunStatus::Completed, outcome));
         writer.store(&step.messages, &StepCommit { settles, ..step.borrowed() }).await
     }
