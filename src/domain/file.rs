@@ -135,9 +135,9 @@ mod tests {
         });
         let expected = concat!(
             r#"{"type":"image","source":"#,
-            r#"{"data":"AAAA","media_type":"image/png","type":"base64"}}"#
+            r#"{"type":"base64","media_type":"image/png","data":"AAAA"}}"#
         );
-        let removed = format!(r#"{{"text":"(The file {gone} was deleted.)","type":"text"}}"#);
+        let removed = format!(r#"{{"type":"text","text":"(The file {gone} was deleted.)"}}"#);
         assert_eq!(resolved, format!("[{text},{expected},{removed}]"));
         assert!(!may_refer(&resolved.replace(text, "")));
         assert_eq!(references(&format!("[{text}]")), []);

@@ -106,14 +106,16 @@ fn members_of_a_session_take_precedence_over_those_of_its_agent() {
 }
 
 #[test]
-fn every_member_of_a_profile_except_its_description_is_a_member_of_a_session() {
+fn every_member_of_a_profile_except_its_own_names_and_metadata_is_a_member_of_a_session() {
     let mut all = object(members().into_iter().map(|(pointer, _, two)| (pointer, two)));
     let text = profile(&all).text().unwrap();
     let read: Value = serde_json::from_str(text.get()).unwrap();
     assert_eq!(read, all, "the profile is stored unchanged");
     let schema = serde_json::to_value(AgentProfile::schema()).unwrap();
     let schema = &schema["properties"];
-    all["description"] = json!("What for.");
+    for own in ["description", "display_name", "metadata"] {
+        all[own] = json!("What for.");
+    }
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let mut expected = names(&all);
     expected.sort();

@@ -16,6 +16,7 @@ use crate::store::{StoreError, unreadable};
 
 /// A row of the statement. Most columns are empty for a message that was not accepted.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "the columns of a statement")]
 pub(super) struct Row {
     pub(super) is_locked: bool,
     pub(super) seq: Option<i64>,

@@ -2,9 +2,9 @@
 //! lost leases and cancellation.
 //!
 //! The modelled run is small: one reply with a pure, a checkable and an effectful call, or with a
-//! quick one, whose result may be stored in the same step; then an answer. Its environment is not: a process can stop between any two statements, a lease can end
-//! while its worker continues, and the client can cancel at any time. The search visits every order of
-//! these events within [`state::Faults::MAX`] and checks the
+//! quick one, whose result may be stored in the same step; then an answer. Its environment is not: a
+//! process can stop between any two statements, a lease can end while its worker continues, and the
+//! client can cancel at any time. The search visits every order of these events within [`state::Faults::MAX`] and checks the
 //! [invariants](invariants::violated) in each state.
 //!
 //! The decisions are made by the code of the service: [`crate::agent::AgentLoop`],
@@ -43,12 +43,12 @@ fn violated_without(rules: Rules) -> &'static str {
 
 #[test]
 fn no_interleaving_of_two_processes_violates_an_invariant() {
-    assert_safe(APART, 233_433);
+    assert_safe(APART, 210_991);
 }
 
 #[test]
 fn no_interleaving_within_one_process_violates_an_invariant() {
-    assert_safe(TOGETHER, 212_107);
+    assert_safe(TOGETHER, 191_545);
 }
 
 #[test]

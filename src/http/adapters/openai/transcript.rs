@@ -100,7 +100,7 @@ mod tests {
         assert!(
             second.has_answer("there.") && !second.has_answer("here") && !second.has_answer("")
         );
-        messages[3]["content"] = json!("Hello other.");
+        messages[4]["content"] = json!("Hello other.");
         let other = of(&messages);
         assert_eq!(other.previous, Some(first.id));
         assert_ne!(other.id, second.id);

@@ -68,6 +68,7 @@ async fn a_tenant_can_delete_its_sessions_with_all_their_rows() {
             "budgets",
             "chunks",
             "courses",
+            "deleted_sessions",
             "deleted_usage",
             "environments",
             "lessons",
