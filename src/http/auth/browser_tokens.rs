@@ -102,7 +102,7 @@ impl BrowserTokens {
             return Err(ApiError::NoBrowserTokens("this route needs an API key"));
         };
         match route {
-            BrowserRoute::Info => return Ok(()),
+            BrowserRoute::Info | BrowserRoute::ConversationInBody => return Ok(()),
             BrowserRoute::Sessions if matches!(grant.target, BrowserTarget::User(_)) => {
                 return caller.require(BrowserScope::Read);
             }
@@ -115,7 +115,6 @@ impl BrowserTokens {
                 caller.require(scope)?;
                 return self.authorize_conversation(caller, parts).await;
             }
-            BrowserRoute::ConversationInBody => return Ok(()),
         }
         let SessionPath(session_id) = SessionPath::from_request_parts(parts, &()).await?;
         if self.has_session(caller, grant, session_id).await? {

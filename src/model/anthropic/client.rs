@@ -107,9 +107,8 @@ impl ReplyStream {
 
     /// Returns the complete reply after the end of the stream.
     pub fn finish(&self) -> Result<Reply, ModelError> {
-        self.assembler.finish().map_err(|error| match error {
-            ModelError::Truncated => self.events.truncated(),
-            other => other,
+        self.assembler.finish().map_err(|error| {
+            if matches!(error, ModelError::Truncated) { self.events.truncated() } else { error }
         })
     }
 

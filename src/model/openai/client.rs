@@ -64,7 +64,7 @@ impl Client {
         let sent = request.body.clone();
         let post = self.completions.post(request.body, request.trace);
         let events = self.completions.send(post).await?;
-        let (assembler, ahead) = (Assembler::new(sent), VecDeque::new());
+        let (assembler, ahead) = (Box::new(Assembler::new(sent)), VecDeque::new());
         Ok(ReplyStream { events, assembler, ahead, until: None })
     }
 }
@@ -73,7 +73,8 @@ impl Client {
 #[derive(Debug)]
 pub struct ReplyStream {
     events: Events,
-    assembler: Assembler,
+    /// Boxed, because it is large.
+    assembler: Box<Assembler>,
     /// Progress of the last chunk that has not been returned yet.
     ahead: VecDeque<Progress>,
     /// The time at which the reply counts as complete without its last event.
@@ -118,9 +119,8 @@ impl ReplyStream {
 
     /// Returns the complete reply after the end of the stream.
     pub fn finish(&self) -> Result<Reply, ModelError> {
-        self.assembler.finish().map_err(|error| match error {
-            ModelError::Truncated => self.events.truncated(),
-            other => other,
+        self.assembler.finish().map_err(|error| {
+            if matches!(error, ModelError::Truncated) { self.events.truncated() } else { error }
         })
     }
 

@@ -1,4 +1,4 @@
-//! Decodes one event of the stream from its JSON. RawObject that are missing or have an unexpected
+//! Decodes one event of the stream from its JSON. Members that are missing or have an unexpected
 //! type are absent.
 
 use serde::{Deserialize, Deserializer};

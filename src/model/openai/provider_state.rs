@@ -31,9 +31,9 @@ pub(super) struct ProviderState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ThinkingPlace {
-    /// The member `reasoning_content`, as DeepSeek has it.
+    /// The member `reasoning_content`, as `DeepSeek` has it.
     ReasoningContent,
-    /// The member `reasoning`, as OpenRouter and Groq have it.
+    /// The member `reasoning`, as `OpenRouter` and Groq have it.
     Reasoning,
     /// A part of `content`, as Mistral has it.
     Content,

@@ -80,12 +80,13 @@ impl ManagedAgent {
         let profile = shown(&agent)?;
         let (mut names, mut clients) = (Vec::new(), Vec::new());
         for tool in profile.tools {
-            match tool {
-                Value::String(name) if !tools_left_out.contains(&name) => names.push(name),
-                tool if tool.get("client").is_some() => clients.push(tool),
-                // Tools with options or a description of their own.
-                tool => names.extend(tool.get("name").and_then(Value::as_str).map(str::to_owned)),
+            if tool.get("client").is_some() {
+                clients.push(tool);
+                continue;
             }
+            // Tools with options or a description of their own are objects.
+            let name = tool.as_str().filter(|name| !tools_left_out.iter().any(|left| left == name));
+            names.extend(name.or_else(|| tool.get("name")?.as_str()).map(str::to_owned));
         }
         let updated_at = agent.created_at.unwrap_or(Timestamp::UNIX_EPOCH);
         let created_at = if agent.version == 1 || agent.created_at.is_none() {

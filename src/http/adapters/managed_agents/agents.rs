@@ -199,7 +199,9 @@ pub(in crate::http) async fn archive_managed_agent(
     let mut shown = ManagedAgent::new(&api, tenant, agent).await?;
     let request = DeleteAgent { tenant, name: &name, expected: Some(&versions) };
     delete_agent(&api.service, request).await?;
-    shown.0["archived_at"] = rfc3339::text(Timestamp::now()).into();
+    if let Some(archived_at) = shown.0.get_mut("archived_at") {
+        *archived_at = rfc3339::text(Timestamp::now()).into();
+    }
     Ok(Json(shown))
 }
 

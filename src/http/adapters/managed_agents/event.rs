@@ -51,9 +51,8 @@ pub(super) struct SdkEvent {
 }
 
 /// The types in the service that these types name; all that the protocol has if there are none.
-pub(super) fn native_types<'a>(named: impl Iterator<Item = &'a str> + Clone) -> Vec<&'static str> {
-    let is_named =
-        |kind: &str| named.clone().next().is_none() || named.clone().any(|it| it == kind);
+pub(super) fn native_types(named: &[&str]) -> Vec<&'static str> {
+    let is_named = |kind: &str| named.is_empty() || named.contains(&kind);
     TYPES.iter().filter(|(_, kind)| is_named(kind)).map(|(native, _)| *native).collect()
 }
 
@@ -149,9 +148,9 @@ mod tests {
         for (native, _) in TYPES {
             assert!(EventBody::KINDS.contains(&native), "{native}");
         }
-        assert_eq!(native_types([].into_iter()).len(), TYPES.len());
+        assert_eq!(native_types(&[]).len(), TYPES.len());
         let named = ["agent.thread_context_compacted", "workflow_run.created"];
-        assert_eq!(native_types(named.into_iter()), ["agent.context_compacted"]);
+        assert_eq!(native_types(&named), ["agent.context_compacted"]);
     }
 
     #[test]

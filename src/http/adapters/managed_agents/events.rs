@@ -43,7 +43,7 @@ pub(in crate::http) async fn list_managed_events(
 ) -> Result<Json<ManagedAgentsPage>, ApiError> {
     let SessionPath(session_id) = path;
     let request: PageRequest<i64> = page_request(&query, query.is_ascending(true)?)?;
-    let types = native_types(query.all("types").collect::<Vec<_>>().into_iter());
+    let types = native_types(&query.all("types").collect::<Vec<_>>());
     if types.is_empty() {
         newest_event(&api.service, caller.tenant, session_id).await?;
         let empty = request.page(Vec::<i64>::new(), |seq| *seq);

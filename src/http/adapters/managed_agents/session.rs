@@ -39,14 +39,15 @@ impl<'a> Sessions<'a> {
         let settings = &session.settings;
         let texts = match &settings.agent {
             None => None,
-            Some(agent) => match self.agents.get(&agent.to_string()) {
-                Some(known) => known.clone(),
-                None => {
+            Some(agent) => {
+                if let Some(known) = self.agents.get(&agent.to_string()) {
+                    known.clone()
+                } else {
                     let found = texts(self.api, self.tenant, agent).await?;
                     self.agents.insert(agent.to_string(), found.clone());
                     found
                 }
-            },
+            }
         };
         let status = match session.status() {
             SessionStatus::Idle => "idle",

@@ -42,14 +42,14 @@ pub(in crate::http) struct OpenAiModels {
 }
 
 impl OpenAiModel {
-    fn new(id: impl ToString, created: i64) -> Self {
-        Self { id: id.to_string(), object: "model", created, owned_by: "twostep" }
+    fn new(id: impl Into<String>, created: i64) -> Self {
+        Self { id: id.into(), object: "model", created, owned_by: "twostep" }
     }
 }
 
 impl From<AgentEntry> for OpenAiModel {
     fn from(agent: AgentEntry) -> Self {
-        Self::new(agent.name, agent.created_at.map_or(0, |time| time.as_second()))
+        Self::new(agent.name.to_string(), agent.created_at.map_or(0, jiff::Timestamp::as_second))
     }
 }
 

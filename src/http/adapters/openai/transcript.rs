@@ -64,8 +64,8 @@ fn part(hash: &mut Sha256, name: &str, text: &str) {
 
 fn id(hash: &Sha256) -> String {
     let hash = hash.clone().finalize();
-    let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("{MESSAGE_PREFIX}{hex}")
+    let id = MESSAGE_PREFIX.to_owned();
+    hash.iter().take(16).fold(id, |id, byte| format!("{id}{byte:02x}"))
 }
 
 /// A text without white space, which clients trim and join in their own ways.

@@ -92,18 +92,14 @@ impl CompletionTurn<'_> {
             let creation = self.creation(None, system, true)?;
             return self.create(creation).await;
         };
-        match name.id.parse::<SessionId>() {
-            Ok(id) => {
-                let session = find_session(self.turn.service, self.turn.tenant(), id).await?;
-                Ok(OpenSession::found(&session))
-            }
-            Err(_) => {
-                let creation = self.creation(Some(&name.id), system, true)?;
-                match self.turn.open(&name.id, creation).await {
-                    Err(error) => Err(self.refused(error).await),
-                    opened => opened,
-                }
-            }
+        if let Ok(id) = name.id.parse::<SessionId>() {
+            let session = find_session(self.turn.service, self.turn.tenant(), id).await?;
+            return Ok(OpenSession::found(&session));
+        }
+        let creation = self.creation(Some(&name.id), system, true)?;
+        match self.turn.open(&name.id, creation).await {
+            Err(error) => Err(self.refused(error).await),
+            opened => opened,
         }
     }
 
