@@ -145,14 +145,17 @@ impl Driver<'_> {
             let step = StepCommit { events: &events, is_progress: false, ..Default::default() };
             return self.state.writer.store(&[], &step).await;
         }
-        let message = NewMessage {
-            message_id: claim.message_id.clone(),
-            model: None,
-            message: user_message(Content::parse(claim.input.clone())?),
-        };
         let step = StepCommit { events: &events, dequeues: true, ..Default::default() };
+        let message = self.first_message()?;
         self.state.writer.store(&[message], &step).await?;
         self.state.writer.reload_files().await
+    }
+
+    /// The message of the user that the run answers.
+    pub(super) fn first_message(&self) -> Result<NewMessage, StopCause> {
+        let claim = &self.run.claim;
+        let message = user_message(Content::parse(claim.input.clone())?);
+        Ok(NewMessage { message_id: claim.message_id.clone(), model: None, message })
     }
 
     /// Continues a run that began when its message was accepted: usually all that is missing.

@@ -73,6 +73,12 @@ impl Driver<'_> {
         let outcome = Outcome { stop_reason, limited, output_text, error, output };
         events.push(idle_event(&outcome));
         let mut messages = Vec::new();
+        // A run that a message interrupts before its first step: the agent must know what it was asked.
+        if status == RunStatus::Cancelled && !self.state.writer.is_begun() {
+            let attempt = self.run.claim.fence.attempt;
+            events.insert(0, NewEvent::new(&EventBody::StatusRunning { attempt }));
+            messages.push(self.first_message()?);
+        }
         if !round.results.is_empty() {
             messages.push(new_user_message(user_message(history::results(&round.results)?)));
         }

@@ -110,7 +110,7 @@ fn bad_blocks() -> Vec<(Value, &'static str)> {
         (image("image/png", &png(1, 0)[..12]), "/content/0/source/data"),
         (image("image/png", &png(1, 8_000_000)), "/content/0/source/data"),
         (image_at("http://example.org/a.png"), "/content/0/source/url"),
-        (json!({ "type": "image", "source": { "type": "file" } }), "/content/0/source/type"),
+        (json!({ "type": "image", "source": { "type": "file" } }), "/content/0/source/file_id"),
         (paper(&pdf(101)), "/content/0/source/data"),
         (paper(locked.as_bytes()), "/content/0/source/data"),
         (paper(b"no pdf"), "/content/0/source/data"),

@@ -66,7 +66,7 @@ impl Bed {
         join_all((0..count).map(|_| self.session(tenant))).await
     }
 
-    fn new<'a>(
+    fn message<'a>(
         &'a self,
         tenant: TenantId,
         session_id: SessionId,
@@ -156,7 +156,7 @@ async fn messages_that_come_during_another_are_accepted_by_one_statement() {
     let bed = bed().await;
     let tenant = bed.tenants[0];
     let sessions = bed.sessions(tenant, 5).await;
-    let news: Vec<_> = sessions.iter().map(|session| bed.new(tenant, *session, None)).collect();
+    let news: Vec<_> = sessions.iter().map(|session| bed.message(tenant, *session, None)).collect();
     assert_eq!(names(&bed.accept_together(&news).await), ["accepted"; 5]);
     assert_eq!(bed.transactions().await, 1);
     for session in sessions {
@@ -170,7 +170,7 @@ async fn messages_of_one_session_are_accepted_one_after_the_other() {
     let bed = bed().await;
     let tenant = bed.tenants[0];
     let session = bed.session(tenant).await;
-    let news = [bed.new(tenant, session, None), bed.new(tenant, session, None)];
+    let news = [bed.message(tenant, session, None), bed.message(tenant, session, None)];
     assert_eq!(names(&bed.accept_together(&news).await), ["accepted"; 2]);
     assert_eq!(bed.statuses(session).await, ["running", "queued"]);
 }
@@ -185,7 +185,7 @@ async fn a_refused_message_of_a_group_is_refused_alone() {
         .execute(&bed.pool)
         .await
         .unwrap();
-    let news: Vec<_> = sessions.iter().map(|session| bed.new(tenant, *session, None)).collect();
+    let news: Vec<_> = sessions.iter().map(|session| bed.message(tenant, *session, None)).collect();
     assert_eq!(names(&bed.accept_together(&news).await), ["accepted", "refused", "accepted"]);
     assert_eq!(bed.transactions().await, 1);
 }
@@ -195,10 +195,10 @@ async fn a_used_key_in_a_group_is_found_by_its_own_message_and_accepts_the_other
     let bed = bed().await;
     let tenant = bed.tenants[0];
     let sessions = bed.sessions(tenant, 3).await;
-    let first = bed.new(tenant, sessions[1], Some("k"));
+    let first = bed.message(tenant, sessions[1], Some("k"));
     assert_eq!(names(&[bed.accept(first).await]), ["accepted"]);
     let news: Vec<_> =
-        sessions.iter().map(|session| bed.new(tenant, *session, Some("k"))).collect();
+        sessions.iter().map(|session| bed.message(tenant, *session, Some("k"))).collect();
     assert_eq!(names(&bed.accept_together(&news).await), ["not written"; 3]);
     assert_eq!(bed.transactions().await, 1, "nothing of the group is written");
     assert!(matches!(bed.accept_alone(&news[0]).await, Accepted::Run(_)));
@@ -206,7 +206,10 @@ async fn a_used_key_in_a_group_is_found_by_its_own_message_and_accepts_the_other
     assert!(matches!(bed.accept_alone(&news[2]).await, Accepted::Run(_)));
     assert_eq!(bed.statuses(sessions[1]).await, ["running"]);
     // One that comes alone is found by the group.
-    assert_eq!(names(&[bed.accept(bed.new(tenant, sessions[1], Some("k"))).await]), ["repeated"]);
+    assert_eq!(
+        names(&[bed.accept(bed.message(tenant, sessions[1], Some("k"))).await]),
+        ["repeated"]
+    );
 }
 
 #[tokio::test]
@@ -220,12 +223,15 @@ async fn a_locked_session_delays_no_other_message() {
         .execute(&mut *other)
         .await
         .unwrap();
-    let news: Vec<_> = sessions.iter().map(|session| bed.new(tenant, *session, None)).collect();
+    let news: Vec<_> = sessions.iter().map(|session| bed.message(tenant, *session, None)).collect();
     assert_eq!(names(&bed.accept_together(&news).await), ["skipped", "accepted"]);
     // On its own it waits for the other transaction, and the other messages of the tenant do not.
     let (accepted, ()) = tokio::join!(bed.accept(news[0]), async {
         until_a_lock_is_waited_for(&bed.pool).await;
-        assert_eq!(names(&[bed.accept(bed.new(tenant, sessions[1], None)).await]), ["accepted"]);
+        assert_eq!(
+            names(&[bed.accept(bed.message(tenant, sessions[1], None)).await]),
+            ["accepted"]
+        );
         other.commit().await.unwrap();
     });
     assert_eq!(names(&[accepted]), ["accepted"]);
@@ -238,7 +244,7 @@ async fn tenants_share_no_statement_and_reach_only_their_own_sessions() {
     let (of_one, of_other) = (bed.session(one).await, bed.session(other).await);
     // Each tenant also names the session of the other.
     let news = [(one, of_one), (other, of_other), (one, of_other), (other, of_one)]
-        .map(|(tenant, session)| bed.new(tenant, session, None));
+        .map(|(tenant, session)| bed.message(tenant, session, None));
     let groups = [bed.groups.enter(one), bed.groups.enter(other)];
     let turns = groups.each_ref().map(|group| group.group.hold_turn());
     let (outcomes, ()) = tokio::join!(join_all(news.map(|new| bed.accept(new))), async {
@@ -266,10 +272,10 @@ async fn the_message_of_a_request_that_was_stopped_is_not_accepted() {
     let turn = group.group.hold_turn();
     tokio::select! {
         biased;
-        _ = bed.accept(bed.new(tenant, sessions[0], None)) => panic!("it has no turn"),
+        _ = bed.accept(bed.message(tenant, sessions[0], None)) => panic!("it has no turn"),
         () = until_waiting(&group, 1) => {}
     }
-    let other = bed.accept(bed.new(tenant, sessions[1], None));
+    let other = bed.accept(bed.message(tenant, sessions[1], None));
     let (other, ()) = tokio::join!(other, turn.write_all());
     assert_eq!(names(&[other]), ["accepted"]);
     assert!(bed.statuses(sessions[0]).await.is_empty());
@@ -285,9 +291,10 @@ async fn a_request_that_is_stopped_during_the_statement_stops_no_other() {
     sqlx::query("LOCK TABLE messages IN SHARE MODE").execute(&mut *other).await.unwrap();
     let group = bed.groups.enter(tenant);
     let turn = group.group.hold_turn();
-    let mut stopped = Box::pin(bed.accept(bed.new(tenant, sessions[0], None)));
-    let others =
-        join_all(sessions[1..].iter().map(|session| bed.accept(bed.new(tenant, *session, None))));
+    let mut stopped = Box::pin(bed.accept(bed.message(tenant, sessions[0], None)));
+    let others = join_all(
+        sessions[1..].iter().map(|session| bed.accept(bed.message(tenant, *session, None))),
+    );
     let (outcomes, ()) = tokio::join!(others, async {
         tokio::select! {
             biased;
