@@ -154,7 +154,11 @@ impl Route {
         if matches!(&*self.name, "create_file" | "create_session_file") {
             return request.header("content-type", "text/plain").body("Hello");
         }
-        request.json(&match &*self.name {
+        request.json(&self.body(ids))
+    }
+
+    fn body(&self, ids: &Ids) -> Value {
+        match &*self.name {
             "create_session" | "create_fork" | "stop_chat" | "renew_browser_token" => json!({}),
             "create_chat_turn" => {
                 let parts = json!([{ "type": "text", "text": "Hello" }]);
@@ -197,7 +201,7 @@ impl Route {
             "send_managed_events" => json!({ "events": [{ "type": "user.interrupt" }] }),
             "replay_deliveries" => json!({ "since": "2026-01-01T00:00:00Z" }),
             other => panic!("this test has no body for {other}"),
-        })
+        }
     }
 }
 

@@ -163,7 +163,7 @@ async fn signatures_of_calls_are_sent_back_to_their_server() {
     assert_eq!(service.ask("And now?").await, "Still hello.");
 }
 
-/// As DeepSeek does: every reply needs its reasoning.
+/// As `DeepSeek` does: every reply needs its reasoning.
 fn lacks_reasoning(messages: &[Value]) -> Option<&'static str> {
     let mut replies = messages.iter().filter(|message| message["role"] == "assistant");
     let lacks = replies.any(|reply| reply["reasoning_content"].is_null());

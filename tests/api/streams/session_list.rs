@@ -164,7 +164,7 @@ async fn a_stream_resumes_without_a_loss() {
     delete(&gone).await;
 
     let mut resumed = ListStream::resume(&app, &position).await;
-    let mut events = vec![resumed.next().await, resumed.next().await];
+    let mut events = [resumed.next().await, resumed.next().await];
     events.sort_by_key(|event| event["session_id"] == session.id);
     assert_eq!((&events[0]["session_id"], has(&events[0], "deleted")), (&json!(gone.id), true));
     assert!(has(&events[1], "created") && has(&events[1], "finished"), "{}", events[1]);

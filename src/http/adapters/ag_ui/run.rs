@@ -40,6 +40,7 @@ pub(in crate::http) struct AgUiQuery {
     /// What a closed connection means: `cancel`, the default, cancels the run; with `continue` it goes
     /// on.
     #[serde(default)]
+    #[param(inline)]
     on_disconnect: OnDisconnect,
 }
 

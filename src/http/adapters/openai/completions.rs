@@ -45,6 +45,7 @@ pub(in crate::http) struct CompletionQuery {
     /// What a closed connection means: `cancel`, the default, cancels the run; with `continue` it goes
     /// on.
     #[serde(default)]
+    #[param(inline)]
     on_disconnect: OnDisconnect,
 }
 

@@ -127,7 +127,7 @@ async fn sessions_are_listed_by_agent_status_and_time_in_both_directions() {
     assert_eq!(ids(&format!("agent_id={agent}")).await, newest_first);
     assert_eq!(ids(&format!("agent_id={agent}&agent_version=1&order=asc")).await, named);
     assert_eq!(ids(&format!("agent_id={agent}&agent_version=2")).await, Vec::<String>::new());
-    assert_eq!(ids("statuses[]=running").await, [busy.clone()]);
+    assert_eq!(ids("statuses[]=running").await, std::slice::from_ref(&busy));
     assert_eq!(ids("statuses[]=idle").await, [id(&other), named[2].clone(), named[0].clone()]);
     assert_eq!(ids("statuses[]=idle&statuses[]=running").await.len(), 4);
     assert_eq!(ids("statuses[]=terminated").await, Vec::<String>::new());
