@@ -279,6 +279,8 @@ export function testPage(page, door = "") {
       // Another client's session appears at once.
       await createSession(own, { ...SESSION, title: "Of another client" });
       await threads.getByText("Of another client").waitFor();
+      // The end of the run before may still read its session.
+      await new Promise((resolve) => setTimeout(resolve, 1500));
       const reads = [];
       tab.on("request", (request) => reads.push(request.url()));
       await new Promise((resolve) => setTimeout(resolve, 1000));
