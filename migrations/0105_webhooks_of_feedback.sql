@@ -1,13 +1,13 @@
 -- Deliveries for feedback. Its event belongs to no run; the delivery names the run of the reply.
 CREATE OR REPLACE FUNCTION tell_webhooks() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    told text;
+    event_type text;
     run  uuid := NEW.run_id;
 BEGIN
     IF NOT EXISTS (SELECT FROM webhooks WHERE tenant_id = NEW.tenant_id AND disabled IS NULL) THEN
         RETURN NULL;
     END IF;
-    told := CASE NEW.type
+    event_type := CASE NEW.type
         WHEN 'user.tool_confirmation' THEN 'approval.decided'
         WHEN 'user.feedback' THEN 'message.feedback'
         -- An imported run has not happened here.
@@ -19,9 +19,9 @@ BEGIN
                 ORDER BY h.seq DESC LIMIT 1);
     END IF;
     INSERT INTO webhook_deliveries (id, webhook_id, tenant_id, session_id, event, body)
-    SELECT new_id(), w.id, w.tenant_id, NEW.session_id, told,
+    SELECT new_id(), w.id, w.tenant_id, NEW.session_id, event_type,
            json_build_object(
-               'type', told,
+               'type', event_type,
                'timestamp', to_char(NEW.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
                'data', json_build_object(
                    'session_id', 'ses_' || replace(NEW.session_id::text, '-', ''),
@@ -29,7 +29,7 @@ BEGIN
                    'seq', NEW.seq,
                    'event', NEW.body))
     FROM webhooks w
-    WHERE w.tenant_id = NEW.tenant_id AND w.disabled IS NULL AND told = ANY (w.events)
+    WHERE w.tenant_id = NEW.tenant_id AND w.disabled IS NULL AND event_type = ANY (w.events)
     -- A webhook that is being deleted is waited for and then left out: the delivery of a deleted
     -- webhook would fail the whole statement.
     FOR KEY SHARE OF w;

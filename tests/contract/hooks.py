@@ -63,7 +63,7 @@ def before_call(context, case, kwargs):
     if not case.meta or not case.meta.generation.mode.is_positive:
         return
     # Cursors and versions come from responses; generated ones are refused.
-    for name in ("after", "before"):
+    for name in ("after", "before", "page"):
         (case.query or {}).pop(name, None)
     for name in ("If-Match", "If-None-Match", "Last-Event-ID"):
         (case.headers or {}).pop(name, None)

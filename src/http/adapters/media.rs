@@ -2,7 +2,56 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::http::error::ApiError;
+
+/// A part of a message in another protocol.
+pub(in crate::http) trait ContentPart: DeserializeOwned {
+    /// The types of parts that are no text.
+    const MEDIA: &'static [&'static str];
+
+    /// The type of the part.
+    fn kind(&self) -> &str;
+
+    /// The text of a part of the type `text`.
+    fn text(&self) -> &str;
+
+    /// The content block of a part of one of the types in [`Self::MEDIA`].
+    fn media(self) -> Result<Value, &'static str>;
+}
+
+/// The content blocks of a message: a text, or an array of parts.
+pub(in crate::http) fn blocks<P: ContentPart>(
+    content: &Value,
+    pointer: &str,
+) -> Result<Vec<Value>, ApiError> {
+    let parts = match content {
+        Value::String(text) => return Ok(vec![json!({ "type": "text", "text": text })]),
+        Value::Array(parts) => parts,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            return Err(ApiError::field(pointer, "is not a string or an array of parts"));
+        }
+    };
+    let mut blocks = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let refuse = |message: &str| ApiError::field(&format!("{pointer}/{index}"), message);
+        let part = P::deserialize(part).map_err(|error| refuse(&error.to_string()))?;
+        if part.kind() == "text" {
+            if !part.text().is_empty() {
+                blocks.push(json!({ "type": "text", "text": part.text() }));
+            }
+            continue;
+        }
+        if !P::MEDIA.contains(&part.kind()) {
+            let (kind, allowed) = (part.kind(), P::MEDIA.join(", "));
+            return Err(refuse(&format!("has the type {kind:?}; allowed: text, {allowed}")));
+        }
+        blocks.push(part.media().map_err(refuse)?);
+    }
+    Ok(blocks)
+}
 
 /// A file that a client names by a URL.
 #[derive(Debug)]

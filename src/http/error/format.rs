@@ -4,6 +4,8 @@ use http::StatusCode;
 
 /// The beginning of the paths of Claude Managed Agents.
 const MANAGED_AGENTS: &str = "/anthropic/";
+/// The beginning of the paths of OpenAI's protocol.
+const OPENAI: &str = "/openai/v1/";
 
 /// The format of the errors of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,18 +14,24 @@ pub(in crate::http) enum ErrorFormat {
     Problem,
     /// The envelope of Claude Managed Agents.
     ManagedAgents,
+    /// The errors of OpenAI's protocol.
+    OpenAi,
 }
 
 impl ErrorFormat {
     /// The format of the errors of this path, whether it has a route or not.
     pub(in crate::http) fn of(path: &str) -> Self {
-        if path.starts_with(MANAGED_AGENTS) { Self::ManagedAgents } else { Self::Problem }
+        match path {
+            path if path.starts_with(MANAGED_AGENTS) => Self::ManagedAgents,
+            path if path.starts_with(OPENAI) => Self::OpenAi,
+            _ => Self::Problem,
+        }
     }
 
     /// The header with the id of the request that clients of this format read.
     pub(in crate::http) const fn request_id_header(self) -> Option<&'static str> {
         match self {
-            Self::Problem => None,
+            Self::Problem | Self::OpenAi => None,
             Self::ManagedAgents => Some("request-id"),
         }
     }
@@ -34,14 +42,14 @@ impl ErrorFormat {
             Self::ManagedAgents if status == StatusCode::UNPROCESSABLE_ENTITY => {
                 StatusCode::BAD_REQUEST
             }
-            Self::Problem | Self::ManagedAgents => status,
+            Self::Problem | Self::ManagedAgents | Self::OpenAi => status,
         }
     }
 
     pub(super) const fn media_type(self) -> &'static str {
         match self {
             Self::Problem => "application/problem+json",
-            Self::ManagedAgents => "application/json",
+            Self::ManagedAgents | Self::OpenAi => "application/json",
         }
     }
 }

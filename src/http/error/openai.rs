@@ -5,9 +5,6 @@ use serde::Serialize;
 
 use crate::service::FieldError;
 
-/// The path prefix of the routes whose errors have this form.
-const PREFIX: &str = "/openai/v1/";
-
 /// The body of an error.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub(in crate::http) struct OpenAiError {
@@ -30,11 +27,6 @@ struct ErrorBody {
 }
 
 impl OpenAiError {
-    /// Returns true if the errors of this path have this form.
-    pub(in crate::http) fn is_for(path: &str) -> bool {
-        path.contains(PREFIX)
-    }
-
     /// The error for a refused request.
     pub(in crate::http) fn new(
         status: u16,

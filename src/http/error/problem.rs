@@ -150,9 +150,8 @@ pub(in crate::http) fn write_problem(
     path.clone_into(&mut problem.instance);
     request_id.clone_into(&mut problem.request_id);
     parts.status = format.status(parts.status);
-    let is_openai = OpenAiError::is_for(path);
     let json = match format {
-        ErrorFormat::Problem if is_openai => {
+        ErrorFormat::OpenAi => {
             let Problem { status, code, detail, errors, .. } = &problem;
             serde_json::to_vec(&OpenAiError::new(*status, code, detail, errors))
         }
@@ -160,8 +159,7 @@ pub(in crate::http) fn write_problem(
         ErrorFormat::ManagedAgents => serde_json::to_vec(&problem.enveloped(parts.status)),
     };
     let json = json.unwrap_or_default();
-    let media_type = if is_openai { "application/json" } else { format.media_type() };
-    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
     if method == Method::PATCH && parts.headers.contains_key(ACCEPT) {
         parts.headers.insert(ACCEPT, PATCH_TYPES);
     }

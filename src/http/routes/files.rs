@@ -174,7 +174,8 @@ pub(in crate::http) async fn get_file(
     params(("file_id" = String, Path, description = "The file.")),
     responses(
         (status = 200, description = "The bytes of the file, with its media type.",
-         content((String = "application/octet-stream")),
+         content((String = "image/png"), (String = "image/jpeg"), (String = "image/gif"),
+                 (String = "image/webp"), (String = "application/pdf"), (String = "text/plain")),
          headers(("content-disposition" = String, description = "A name for the file."))),
         (status = 404, description = "`file_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -196,7 +197,8 @@ pub(in crate::http) async fn get_file_content(
            ("file_id" = String, Path, description = "The file.")),
     responses(
         (status = 200, description = "The bytes of the file, with its media type.",
-         content((String = "application/octet-stream")),
+         content((String = "image/png"), (String = "image/jpeg"), (String = "image/gif"),
+                 (String = "image/webp"), (String = "application/pdf"), (String = "text/plain")),
          headers(("content-disposition" = String, description = "A name for the file."))),
         (status = 404, description = "`session_not_found`, `file_not_found`", body = Problem, content_type = "application/problem+json"),
     )
@@ -225,7 +227,7 @@ async fn content(
         "application/pdf" => "pdf",
         _ => "txt",
     };
-    // The name of the client is not repeated: browsers would have to be told how to read it.
+    // Not the name of the client: browsers decode names in different ways.
     let name = format!("attachment; filename=\"{id}.{extension}\"");
     let headers = [(CONTENT_TYPE, file.media_type), (CONTENT_DISPOSITION, name)];
     Ok((headers, content).into_response())

@@ -2,11 +2,12 @@
 
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::mapper::RunIds;
 use crate::domain::permission::Decision;
 use crate::http::adapters::call_answers::{CallAnswer, CallAnswers, CallReply};
-use crate::http::adapters::media::FileUrl;
+use crate::http::adapters::media::{ContentPart, FileUrl, blocks};
 use crate::http::adapters::turn::MessageDraft;
 use crate::http::error::ApiError;
 use crate::service::answers::ApprovalDecision;
@@ -22,9 +23,9 @@ pub(in crate::http) struct AgUiInput {
     #[schema(min_length = 1, max_length = 255)]
     pub(super) thread_id: String,
     /// The client's id of the run, which the events repeat.
-    pub(super) run_id: String,
+    run_id: String,
     /// The version of the protocol; absent for versions before 1.0.
-    pub(super) protocol_version: Option<String>,
+    protocol_version: Option<String>,
     /// The messages of the conversation. Only the last user message and the results after the last
     /// assistant message have an effect; the service has the rest itself.
     #[serde(default)]
@@ -62,7 +63,7 @@ pub(in crate::http) struct AgUiTool {
     description: Option<String>,
     /// The JSON Schema of the input.
     #[schema(value_type = Option<Object>)]
-    parameters: Option<Value>,
+    parameters: Option<Map<String, Value>>,
 }
 
 /// An answer to an interrupt.
@@ -74,9 +75,8 @@ pub(in crate::http) struct ResumeEntry {
     /// `resolved`, or `cancelled` for a denial.
     status: String,
     /// `approved`, `message` for a denial, and `editedArgs`, the input that replaces the model's.
-    #[serde(default)]
     #[schema(value_type = Option<Object>)]
-    payload: Value,
+    payload: Option<Map<String, Value>>,
 }
 
 /// The intent of a client.
@@ -88,7 +88,38 @@ pub(super) enum AgUiAction {
     Answer,
 }
 
+/// The conversation to which a client connects. Other members of `RunAgentInput` are ignored.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::http) struct AgUiConnectInput {
+    /// The id of the conversation.
+    #[schema(min_length = 1, max_length = 255)]
+    pub(super) thread_id: String,
+    /// The client's id of the run, which the events repeat.
+    run_id: String,
+    /// The version of the protocol; absent for versions before 1.0.
+    protocol_version: Option<String>,
+}
+
+impl AgUiConnectInput {
+    pub(super) fn ids(&self) -> RunIds {
+        RunIds {
+            thread_id: self.thread_id.clone(),
+            run_id: self.run_id.clone(),
+            has_outcomes: self.protocol_version.is_some(),
+        }
+    }
+}
+
 impl AgUiInput {
+    pub(super) fn ids(&self) -> RunIds {
+        RunIds {
+            thread_id: self.thread_id.clone(),
+            run_id: self.run_id.clone(),
+            has_outcomes: self.protocol_version.is_some(),
+        }
+    }
+
     /// Checks everything that does not depend on the session.
     pub(super) fn parse(&mut self) -> Result<(AgUiAction, CallAnswers), ApiError> {
         let messages = std::mem::take(&mut self.messages);
@@ -113,11 +144,11 @@ impl AgUiInput {
     }
 
     fn draft(&mut self, message: &AgUiMessage, pointer: String) -> Result<MessageDraft, ApiError> {
-        let content = Value::from(blocks(&message.content, &pointer)?);
+        let content = Value::from(blocks::<Part>(&message.content, &pointer)?);
         let content = ContentInput::deserialize(content);
         let content = content.map_err(|error| ApiError::field(&pointer, error.to_string()))?;
         let tools = std::mem::take(&mut self.tools).into_iter().map(|tool| {
-            let schema = tool.parameters.unwrap_or_else(|| json!({ "type": "object" }));
+            let schema = tool.parameters.map_or_else(|| json!({ "type": "object" }), Value::Object);
             ClientTool::new(tool.name, tool.description, schema)
         });
         let id = Some(message.id.clone());
@@ -130,6 +161,7 @@ fn decisions(resume: Vec<ResumeEntry>) -> Result<Vec<CallAnswer>, ApiError> {
     let decision = |(index, entry): (usize, ResumeEntry)| {
         let pointer = format!("/resume/{index}");
         let ResumeEntry { interrupt_id, status, payload } = entry;
+        let payload = payload.unwrap_or_default();
         let approved = payload.get("approved").and_then(Value::as_bool);
         let is_allowed = match (status.as_str(), approved) {
             ("cancelled", _) => false,
@@ -190,33 +222,17 @@ struct PartSource {
     mime_type: Option<String>,
 }
 
-fn blocks(content: &Value, pointer: &str) -> Result<Vec<Value>, ApiError> {
-    let parts = match content {
-        Value::String(text) => return Ok(vec![json!({ "type": "text", "text": text })]),
-        Value::Array(parts) => parts,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
-            return Err(ApiError::field(pointer, "is not a string or an array of parts"));
-        }
-    };
-    let mut blocks = Vec::new();
-    for (index, part) in parts.iter().enumerate() {
-        let refuse = |message: &str| ApiError::field(&format!("{pointer}/{index}"), message);
-        let part = Part::deserialize(part).map_err(|error| refuse(&error.to_string()))?;
-        match part.r#type.as_str() {
-            "text" if part.text.is_empty() => {}
-            "text" => blocks.push(json!({ "type": "text", "text": part.text })),
-            "image" | "document" | "binary" => blocks.push(part.media().map_err(refuse)?),
-            other => {
-                let message =
-                    format!("has the type {other:?}; text, image and document are allowed");
-                return Err(refuse(&message));
-            }
-        }
-    }
-    Ok(blocks)
-}
+impl ContentPart for Part {
+    const MEDIA: &'static [&'static str] = &["image", "document", "binary"];
 
-impl Part {
+    fn kind(&self) -> &str {
+        &self.r#type
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
+
     fn media(self) -> Result<Value, &'static str> {
         let Self { source, mime_type, url, data, filename, r#type, .. } = self;
         let (url, data, mime_type) = match source {

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::body::AgUiInput;
+use super::body::AgUiConnectInput;
 use super::encoder::{AgUiStream, frames};
 use super::event::AgUiEvent;
 use super::mapper::Mapper;
@@ -33,13 +33,13 @@ use crate::service::turns::list_turns;
 const MAX_TURNS: i64 = 200;
 
 /// Streams a snapshot of the messages and of the state of a conversation, and then its live run from its
-/// beginning. Only `threadId` and `runId` of the input have an effect.
+/// beginning.
 ///
 /// The snapshot has the newest 200 turns; of a live run only the user message. Closing the connection
 /// does not stop the run.
 #[utoipa::path(
     post, path = "/ag-ui/connect", operation_id = "connect_ag_ui_thread", tag = "ag_ui",
-    request_body = AgUiInput,
+    request_body = AgUiConnectInput,
     responses(
         (status = 200, description = "The snapshots, and the events of the live run.", body = String, content_type = "text/event-stream"),
         (status = 400, description = "`bad_json`, `body_incomplete`", body = Problem, content_type = "application/problem+json"),
@@ -54,7 +54,7 @@ pub(in crate::http) async fn connect_ag_ui_thread(
     State(api): State<Arc<Api>>,
     caller: Caller,
     Extension(trace): Extension<Trace>,
-    body: LargeJsonBody<AgUiInput>,
+    body: LargeJsonBody<AgUiConnectInput>,
 ) -> Result<Response, ApiError> {
     caller.require(BrowserScope::Read)?;
     let LargeJsonBody(input, body_permits) = body;
@@ -92,7 +92,7 @@ fn snapshots(messages: Vec<Value>, todos: &Value) -> Vec<AgUiEvent> {
 }
 
 /// The complete stream of a conversation in which nothing runs. A run may wait for the client.
-fn idle(input: &AgUiInput, snapshots: Vec<AgUiEvent>, run: Option<&Run>) -> Response {
+fn idle(input: &AgUiConnectInput, snapshots: Vec<AgUiEvent>, run: Option<&Run>) -> Response {
     let mapper = Mapper::new(input.ids(), run);
     let waiting = run.map(|run| run.pending.iter().map(|call| call.tool_use_id.clone()));
     let waiting: Vec<String> = waiting.into_iter().flatten().collect();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::body::{AgUiAction, AgUiInput};
 use super::encoder::AgUiStream;
-use super::mapper::{Mapper, RunIds};
+use super::mapper::Mapper;
 use crate::domain::agent::AgentChoice;
 use crate::domain::browser_token::BrowserScope;
 use crate::domain::trace::Trace;
@@ -35,23 +35,13 @@ use crate::service::session_settings::CreateSession;
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct AgUiQuery {
     /// The agent of a new session: `coder`, or `coder@3`.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<String>, pattern = "^[a-z0-9][a-z0-9_-]{0,63}(@[1-9][0-9]{0,8})?$")]
     agent: Option<AgentChoice>,
     /// What a closed connection means: `cancel`, the default, cancels the run; with `continue` it goes
     /// on.
     #[serde(default)]
     #[param(inline)]
     on_disconnect: OnDisconnect,
-}
-
-impl AgUiInput {
-    pub(super) fn ids(&self) -> RunIds {
-        RunIds {
-            thread_id: self.thread_id.clone(),
-            run_id: self.run_id.clone(),
-            has_outcomes: self.protocol_version.is_some(),
-        }
-    }
 }
 
 /// Takes the input of a run of an AG-UI client, and streams the events of the run.

@@ -34,7 +34,7 @@ const MAX_SLUG: usize = 40;
 /// Its `id` is its name in the API of the service: derived from `name`, with a random end.
 #[utoipa::path(
     post, path = "/anthropic/v1/agents", operation_id = "create_managed_agent", tag = "managed_agents",
-    params(("beta" = Option<bool>, Query, description = "Has no effect.")),
+    params(("beta" = Option<serde_json::Value>, Query, description = "Has no effect.")),
     request_body = ManagedAgentBody,
     responses(
         (status = 200, description = "The agent.", body = ManagedAgent),
@@ -69,8 +69,8 @@ pub(in crate::http) async fn create_managed_agent(
     params(
         ("limit" = Option<i64>, Query, description = "The maximum number of items. A larger number than 200 counts as 200."),
         ("page" = Option<String>, Query, description = "The `next_page` or `prev_page` of another page."),
-        ("include_archived" = Option<bool>, Query, description = "Has no effect: archived agents are deleted."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("include_archived" = Option<serde_json::Value>, Query, description = "Has no effect: archived agents are deleted."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "A page of agents.", body = ManagedAgentsPage),
@@ -103,7 +103,7 @@ pub(in crate::http) async fn list_managed_agents(
     params(
         ("agent_id" = String, Path, description = "The id of the agent."),
         ("version" = Option<i32>, Query, description = "The version. When absent, the newest."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "The agent.", body = ManagedAgent),
@@ -128,7 +128,7 @@ pub(in crate::http) async fn get_managed_agent(
     post, path = "/anthropic/v1/agents/{agent_id}", operation_id = "update_managed_agent", tag = "managed_agents",
     params(
         ("agent_id" = String, Path, description = "The id of the agent."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     request_body = ManagedAgentBody,
     responses(
@@ -179,7 +179,7 @@ pub(in crate::http) async fn update_managed_agent(
     post, path = "/anthropic/v1/agents/{agent_id}/archive", operation_id = "archive_managed_agent", tag = "managed_agents",
     params(
         ("agent_id" = String, Path, description = "The id of the agent."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "The agent as it was, with the time of this request in `archived_at`.", body = ManagedAgent),

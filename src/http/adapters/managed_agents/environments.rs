@@ -24,7 +24,7 @@ use crate::service::environments::{
 /// Creates an environment: a name that sessions refer to. It does not change where tools run.
 #[utoipa::path(
     post, path = "/anthropic/v1/environments", operation_id = "create_managed_environment", tag = "managed_agents",
-    params(("beta" = Option<bool>, Query, description = "Has no effect.")),
+    params(("beta" = Option<serde_json::Value>, Query, description = "Has no effect.")),
     request_body = ManagedEnvironmentBody,
     responses(
         (status = 200, description = "The environment.", body = ManagedEnvironment),
@@ -52,7 +52,7 @@ pub(in crate::http) async fn create_managed_environment(
         ("limit" = Option<i64>, Query, description = "The maximum number of items. A larger number than 200 counts as 200."),
         ("page" = Option<String>, Query, description = "The `next_page` of another page."),
         ("include_archived" = Option<bool>, Query, description = "True to list archived environments as well."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "A page of environments.", body = ManagedAgentsPage),
@@ -76,7 +76,7 @@ pub(in crate::http) async fn list_managed_environments(
     get, path = "/anthropic/v1/environments/{environment_id}", operation_id = "get_managed_environment", tag = "managed_agents",
     params(
         ("environment_id" = String, Path, description = "The id of the environment."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "The environment.", body = ManagedEnvironment),
@@ -101,7 +101,7 @@ pub(in crate::http) async fn get_managed_environment(
     post, path = "/anthropic/v1/environments/{environment_id}", operation_id = "update_managed_environment", tag = "managed_agents",
     params(
         ("environment_id" = String, Path, description = "The id of the environment."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     request_body = ManagedEnvironmentBody,
     responses(
@@ -129,7 +129,7 @@ pub(in crate::http) async fn update_managed_environment(
     post, path = "/anthropic/v1/environments/{environment_id}/archive", operation_id = "archive_managed_environment", tag = "managed_agents",
     params(
         ("environment_id" = String, Path, description = "The id of the environment."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "The environment.", body = ManagedEnvironment),
@@ -151,7 +151,7 @@ pub(in crate::http) async fn archive_managed_environment(
     delete, path = "/anthropic/v1/environments/{environment_id}", operation_id = "delete_managed_environment", tag = "managed_agents",
     params(
         ("environment_id" = String, Path, description = "The id of the environment."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "The environment was deleted.", body = Deleted),

@@ -27,7 +27,7 @@ use crate::service::paging::PageRequest;
         ("page" = Option<String>, Query, description = "The `next_page` of another page."),
         ("order" = Option<String>, Query, description = "`asc`, oldest first, the default; or `desc`."),
         ("types" = Option<Vec<String>>, Query, description = "`types[]`: only events of these types."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "A page of events.", body = ManagedAgentsPage),

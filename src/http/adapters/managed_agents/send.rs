@@ -14,18 +14,16 @@ use super::event::Members;
 use super::sent_events::SentEvents;
 use crate::domain::trace::Trace;
 use crate::http::auth::Caller;
-use crate::http::error::{ApiError, Problem, refused_after};
+use crate::http::error::{ApiError, Problem};
 use crate::http::extract::headers::idempotency_key;
 use crate::http::extract::large_body::LargeJsonBody;
 use crate::http::extract::path::SessionPath;
+use crate::http::routes::post_events::apply::{AppliedBatch, EventBatch};
 use crate::http::routes::post_events::body::{CreateEvents, ParsedEvents, event_pointer};
 use crate::http::state::Api;
 use crate::service::Error;
-use crate::service::client_events::{ClientEvents, PostEvents};
-use crate::service::deadline::in_time;
-use crate::service::messages::{NewMessage, PostMessage};
+use crate::service::messages::NewMessage;
 use crate::service::offload::offload;
-use crate::service::session_settings::check_mode;
 
 /// Maximum number of initial events of a session.
 const MAX_INITIAL: usize = 50;
@@ -57,7 +55,7 @@ pub(in crate::http) struct ManagedSentEvents {
         ("session_id" = String, Path, description = "The session."),
         ("Idempotency-Key" = Option<String>, Header,
          description = "A key for safe repetition, as in `POST /v1/sessions/{session_id}/events`."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     request_body = ManagedEvents,
     responses(
@@ -91,39 +89,15 @@ pub(in crate::http) async fn send_managed_events(
     })
     .await??;
     let idempotency_key = idempotency_key(&headers)?.map(str::to_owned);
-    if api.draining.is_cancelled() {
-        return Err(Error::Draining.into());
-    }
     let tenant = caller.tenant;
-    let ParsedEvents { kinds, steps, message, canonical_steps } = parsed;
-    let last_pointer = event_pointer(kinds.len() - 1);
-    if let Some(message) = &message {
-        let checked = check_mode(&api.service, message.permission_mode);
-        checked.map_err(|error| error.under(&last_pointer))?;
-    }
-    let message = message.map(|message| PostMessage {
-        tenant,
-        session_id,
-        message,
-        idempotency_key,
-        versions: None,
-        trace,
-        other_events: canonical_steps,
-    });
-    let request = PostEvents { tenant, session_id, steps, message, last_pointer };
-    let client_events = ClientEvents::new(&api.service, &request)?;
-    let applied = Box::pin(in_time(client_events.apply_steps())).await?;
-    let done = applied.as_ref().map_or(0, Vec::len);
-    let posted = match Box::pin(in_time(client_events.post_message())).await {
-        Ok(posted) => posted,
-        Err(error) => {
-            let error = ApiError::from(error.under(&request.last_pointer));
-            return Ok(refused_after(error, done));
-        }
+    let batch = EventBatch { tenant, session_id, trace, idempotency_key, events: parsed };
+    let AppliedBatch { steps, posted } = match batch.apply(&api).await? {
+        Ok(applied) => applied,
+        Err(refused) => return Ok(refused),
     };
     drop(body_permits);
     let sent = SentEvents { service: &api.service, tenant, session_id };
-    let data = sent.list(events, applied.unwrap_or_default(), posted).await?;
+    let data = sent.list(events, steps.unwrap_or_default(), posted).await?;
     Ok(Json(ManagedSentEvents { data }).into_response())
 }
 

@@ -35,7 +35,7 @@ const STATUSES: [&str; 4] = ["idle", "running", "rescheduling", "terminated"];
         ("created_at" = Option<String>, Query, description = "`created_at[gt]`, `[gte]`, `[lt]` and `[lte]`: selects sessions by the time of their creation."),
         ("include_archived" = Option<bool>, Query, description = "True to list archived sessions as well."),
         ("statuses" = Option<String>, Query, description = "`statuses[]`: selects sessions that have one of these statuses, `idle` or `running`. `rescheduling` and `terminated` select none."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "A page of sessions.", body = ManagedAgentsPage),

@@ -44,7 +44,7 @@ pub(in crate::http) struct Deleted {
     params(
         ("Idempotency-Key" = Option<String>, Header,
          description = "A key for safe repetition, as in `POST /v1/sessions`."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     request_body = ManagedSessionBody,
     responses(
@@ -101,7 +101,7 @@ pub(in crate::http) async fn create_managed_session(
     get, path = "/anthropic/v1/sessions/{session_id}", operation_id = "get_managed_session", tag = "managed_agents",
     params(
         ("session_id" = String, Path, description = "The session."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "The session.", body = ManagedSession),
@@ -124,7 +124,7 @@ pub(in crate::http) async fn get_managed_session(
     post, path = "/anthropic/v1/sessions/{session_id}", operation_id = "update_managed_session", tag = "managed_agents",
     params(
         ("session_id" = String, Path, description = "The session."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     request_body = ManagedSessionChanges,
     responses(
@@ -156,7 +156,7 @@ pub(in crate::http) async fn update_managed_session(
     post, path = "/anthropic/v1/sessions/{session_id}/archive", operation_id = "archive_managed_session", tag = "managed_agents",
     params(
         ("session_id" = String, Path, description = "The session."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "The session.", body = ManagedSession),
@@ -181,7 +181,7 @@ pub(in crate::http) async fn archive_managed_session(
     delete, path = "/anthropic/v1/sessions/{session_id}", operation_id = "delete_managed_session", tag = "managed_agents",
     params(
         ("session_id" = String, Path, description = "The session."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
         (status = 200, description = "The session was deleted.", body = Deleted),

@@ -43,7 +43,7 @@ pub(in crate::http) struct ManagedAgentsStream(String);
     params(
         ("session_id" = String, Path, description = "The session."),
         ("event_deltas" = Option<String>, Query, description = "`event_deltas[]`: `agent.message` for previews of the text while the model writes it, `agent.thinking` for the beginning of thinking."),
-        ("beta" = Option<bool>, Query, description = "Has no effect."),
+        ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
         ("Last-Event-ID" = Option<i64>, Header, description = "The number of the last event that the client has seen."),
     ),
     responses(

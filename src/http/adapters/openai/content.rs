@@ -1,9 +1,9 @@
 //! The content of messages.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::http::adapters::media::FileUrl;
+use crate::http::adapters::media::{self, ContentPart, FileUrl};
 use crate::http::error::ApiError;
 
 /// A part of a content. Other members are ignored.
@@ -31,6 +31,11 @@ struct File {
     filename: Option<String>,
 }
 
+/// The content blocks of a user message.
+pub(super) fn blocks(content: &Value, pointer: &str) -> Result<Vec<Value>, ApiError> {
+    media::blocks::<Part>(content, pointer)
+}
+
 /// The texts of a content, joined.
 pub(super) fn text(content: &Value) -> String {
     match content {
@@ -43,34 +48,17 @@ pub(super) fn text(content: &Value) -> String {
     }
 }
 
-/// The content blocks of a user message.
-pub(super) fn blocks(content: &Value, pointer: &str) -> Result<Vec<Value>, ApiError> {
-    let parts = match content {
-        Value::String(text) => return Ok(vec![json!({ "type": "text", "text": text })]),
-        Value::Array(parts) => parts,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
-            return Err(ApiError::field(pointer, "is not a string or an array of parts"));
-        }
-    };
-    let mut blocks = Vec::new();
-    for (index, part) in parts.iter().enumerate() {
-        let refuse = |message: &str| ApiError::field(&format!("{pointer}/{index}"), message);
-        let part = Part::deserialize(part).map_err(|error| refuse(&error.to_string()))?;
-        match part.r#type.as_str() {
-            "text" if part.text.is_empty() => {}
-            "text" => blocks.push(json!({ "type": "text", "text": part.text })),
-            "image_url" | "file" => blocks.push(part.media().map_err(refuse)?),
-            other => {
-                let message =
-                    format!("has the type {other:?}; text, image_url and file are allowed");
-                return Err(refuse(&message));
-            }
-        }
-    }
-    Ok(blocks)
-}
+impl ContentPart for Part {
+    const MEDIA: &'static [&'static str] = &["image_url", "file"];
 
-impl Part {
+    fn kind(&self) -> &str {
+        &self.r#type
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
+
     fn media(self) -> Result<Value, &'static str> {
         if let Some(ImageUrl::Object { url } | ImageUrl::Text(url)) = self.image_url {
             let media_type = (!url.starts_with("data:")).then_some("image/*");
@@ -84,6 +72,8 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

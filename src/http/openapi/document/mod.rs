@@ -3,11 +3,11 @@
 mod contents;
 #[expect(dead_code, reason = "the types only describe deliveries; the store builds them")]
 mod deliveries;
+mod error_formats;
 mod events;
 mod examples;
 mod headers;
 mod links;
-mod managed_agents;
 mod nulls;
 mod openness;
 mod parameters;
@@ -37,5 +37,5 @@ pub(in crate::http) fn complete(document: &mut OpenApi) {
     headers::complete(document);
     examples::complete(document, &samples);
     links::complete(document);
-    managed_agents::complete(document, &samples);
+    error_formats::complete(document, &samples);
 }

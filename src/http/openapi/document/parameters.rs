@@ -69,8 +69,12 @@ pub(super) fn complete(document: &mut OpenApi) {
         .example(Some(Value::from("\"0b5c8d7e00193a7c2b8f07d3c9e41f2a\"")));
     components.parameters.insert("IfNoneMatch".to_owned(), condition.build().into());
     for operation in operations(document) {
+        // This protocol counts a larger limit as the maximum.
+        let is_clamped = operation.tags.iter().flatten().any(|tag| tag == "managed_agents");
         let parameters = operation.parameters.get_or_insert_default();
-        parameters.iter_mut().filter_map(own).for_each(describe);
+        for parameter in parameters.iter_mut().filter_map(own) {
+            describe(parameter, is_clamped);
+        }
         let shared = HEADERS.map(|RequestHeader { component, .. }| {
             Ref::new(format!("#/components/parameters/{component}"))
         });
@@ -78,7 +82,7 @@ pub(super) fn complete(document: &mut OpenApi) {
     }
 }
 
-fn describe(parameter: &mut Parameter) {
+fn describe(parameter: &mut Parameter, is_clamped: bool) {
     if let Some(RefOr::T(Schema::Array(list))) = &mut parameter.schema {
         one_type(&mut list.schema_type);
         if parameter.name == "types" {
@@ -96,7 +100,8 @@ fn describe(parameter: &mut Parameter) {
         (ParameterIn::Path, name) => identify(schema, name),
         (ParameterIn::Query, "limit") => {
             schema.minimum = Some(Number::Int(1));
-            schema.maximum = isize::try_from(MAX_LIMIT).ok().map(Number::Int);
+            let maximum = isize::try_from(MAX_LIMIT).ok().filter(|_| !is_clamped);
+            schema.maximum = maximum.map(Number::Int);
             schema.default = Some(Value::from(DEFAULT_LIMIT));
         }
         (ParameterIn::Header, "Idempotency-Key") => {

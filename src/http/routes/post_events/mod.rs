@@ -1,5 +1,6 @@
 //! Posting several events in one request: interrupts, decisions, results and a message.
 
+pub(in crate::http) mod apply;
 pub(in crate::http) mod body;
 mod reply;
 
@@ -15,21 +16,20 @@ use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::streamed::Streamed;
 use crate::domain::trace::Trace;
 use crate::http::auth::Caller;
-use crate::http::error::{ApiError, Problem, refused_after};
+use crate::http::error::{ApiError, Problem};
 use crate::http::extract::headers::idempotency_key;
 use crate::http::extract::large_body::LargeJsonBody;
 use crate::http::extract::path::SessionPath;
 use crate::http::run_response::{Delivery, FollowedRun, PreferWait, ResumedStream, RunResponse};
 use crate::http::state::Api;
-use crate::service::Error;
 use crate::service::answers::AnsweredRun;
-use crate::service::client_events::{ClientEvents, EventResult, PostEvents};
+use crate::service::client_events::EventResult;
 use crate::service::deadline::in_time;
 use crate::service::lookup::find_run;
-use crate::service::messages::{PostMessage, PostedRun};
+use crate::service::messages::PostedRun;
 use crate::service::offload::offload;
-use crate::service::session_settings::check_mode;
-use body::{CreateEvents, ParsedEvents, event_pointer};
+use apply::{AppliedBatch, EventBatch};
+use body::CreateEvents;
 use reply::{AppliedEvents, EventsReply};
 
 /// The result of one event.
@@ -105,39 +105,15 @@ pub(in crate::http) async fn create_events(
     let LargeJsonBody(events, body_permits) = body;
     let parsed = offload(body_permits.bytes(), move || events.parse()).await??;
     let idempotency_key = idempotency_key(&headers)?.map(str::to_owned);
-    if api.draining.is_cancelled() {
-        return Err(Error::Draining.into());
-    }
     // Before an event is applied.
     let delivery = Delivery::of(&api, &caller, &headers)?;
     let subscription = api.service.bus.subscribe(session_id);
     let tenant = caller.tenant;
-    let ParsedEvents { kinds, steps, message, canonical_steps } = parsed;
-    let last_pointer = event_pointer(kinds.len() - 1);
-    if let Some(message) = &message {
-        let checked = check_mode(&api.service, message.permission_mode);
-        checked.map_err(|error| error.under(&last_pointer))?;
-    }
-    let message = message.map(|message| PostMessage {
-        tenant,
-        session_id,
-        message,
-        idempotency_key,
-        // The events before the message change the version of the session.
-        versions: None,
-        trace,
-        other_events: canonical_steps,
-    });
-    let request = PostEvents { tenant, session_id, steps, message, last_pointer };
-    let events = ClientEvents::new(&api.service, &request)?;
-    let steps = Box::pin(in_time(events.apply_steps())).await?;
-    let done = steps.as_ref().map_or(0, Vec::len);
-    let posted = match Box::pin(in_time(events.post_message())).await {
-        Ok(posted) => posted,
-        Err(error) => {
-            let error = ApiError::from(error.under(&request.last_pointer));
-            return Ok(refused_after(error, done));
-        }
+    let kinds = parsed.kinds.clone();
+    let batch = EventBatch { tenant, session_id, trace, idempotency_key, events: parsed };
+    let AppliedBatch { steps, posted } = match batch.apply(&api).await? {
+        Ok(applied) => applied,
+        Err(refused) => return Ok(refused),
     };
     drop(body_permits);
     let is_repeated = posted.as_ref().is_some_and(|posted| posted.is_repeated);

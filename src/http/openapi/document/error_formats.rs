@@ -1,4 +1,4 @@
-//! The errors of the protocol of Claude Managed Agents, which has an envelope of its own.
+//! The errors of protocols that have a format of their own.
 
 use utoipa::openapi::{Content, ContentBuilder, OpenApi, Ref, RefOr, Response};
 
@@ -6,23 +6,25 @@ use super::samples::Samples;
 use crate::http::auth::operations;
 use crate::http::error::ErrorFormat;
 
-const SCHEMA: &str = "ManagedAgentsError";
 const PROBLEM: &str = "application/problem+json";
 
-/// Replaces problem documents in the responses of the protocol, also in those that all operations share.
+/// Replaces problem documents in the responses of these protocols, also in those that all operations
+/// share.
 pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
     let shared = document.components.get_or_insert_default().responses.clone();
-    let envelope = ContentBuilder::new()
-        .schema(Some(Ref::from_schema_name(SCHEMA)))
-        .example(samples.of(SCHEMA))
-        .build();
     for (path, item) in &mut document.paths.paths {
-        if ErrorFormat::of(path) != ErrorFormat::ManagedAgents {
-            continue;
-        }
+        let schema = match ErrorFormat::of(path) {
+            ErrorFormat::Problem => continue,
+            ErrorFormat::ManagedAgents => "ManagedAgentsError",
+            ErrorFormat::OpenAi => "OpenAiError",
+        };
+        let error = ContentBuilder::new()
+            .schema(Some(Ref::from_schema_name(schema)))
+            .example(samples.of(schema))
+            .build();
         for (operation, _) in operations(item) {
             for response in operation.responses.responses.values_mut() {
-                replace(response, &shared, &envelope);
+                replace(response, &shared, &error);
             }
         }
     }
@@ -31,7 +33,7 @@ pub(super) fn complete(document: &mut OpenApi, samples: &Samples) {
 fn replace(
     response: &mut RefOr<Response>,
     shared: &std::collections::BTreeMap<String, RefOr<Response>>,
-    envelope: &Content,
+    error: &Content,
 ) {
     if let RefOr::Ref(reference) = response {
         let name = reference.ref_location.rsplit('/').next().unwrap_or_default();
@@ -40,6 +42,6 @@ fn replace(
     }
     let RefOr::T(own) = response else { return };
     if own.content.shift_remove(PROBLEM).is_some() {
-        own.content.insert("application/json".to_owned(), RefOr::T(envelope.clone()));
+        own.content.insert("application/json".to_owned(), RefOr::T(error.clone()));
     }
 }
