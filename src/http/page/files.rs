@@ -1,5 +1,4 @@
-//! The files of the page, which `make page` builds. A build of the program without optimization reads
-//! them when they are requested, other builds contain them.
+//! The files of the page, which `make page` builds. The program contains them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
