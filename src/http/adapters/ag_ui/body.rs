@@ -92,8 +92,7 @@ pub(super) enum AgUiAction {
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::http) struct AgUiConnectInput {
-    /// The id of the conversation.
-    #[schema(min_length = 1, max_length = 255)]
+    /// The id of the conversation. One that has no messages yet has empty snapshots.
     pub(super) thread_id: String,
     /// The client's id of the run, which the events repeat.
     run_id: String,
