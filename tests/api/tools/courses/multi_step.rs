@@ -159,7 +159,10 @@ async fn calls_and_sources_are_listed_while_the_run_is_running() {
     let app: TestApp = start(replies(&[calls("get_time", json!({})), outline(), hang])).await;
     let session = app.session().await;
     let run = session.post(json!({ "content": QUESTION })).await;
-    crate::support::asked(&app, 3).await;
+    let mut stream = session.open(&session.run_stream(&run), None).await;
+    for _ in 0..2 {
+        stream.until("agent.tool_result").await;
+    }
     let run = session.run(&run).await;
     let log = run["tool_log"].as_array().unwrap().iter();
     let names: Vec<&Value> = log.map(|call| &call["name"]).collect();
