@@ -27,4 +27,4 @@ pub(in crate::http) mod usage;
 pub(in crate::http) mod verify;
 pub(in crate::http) mod webhooks;
 
-pub(in crate::http) use paging::{DEFAULT_LIMIT, MAX_LIMIT};
+pub(in crate::http) use paging::{DEFAULT_LIMIT, MAX_LIMIT, Order};

@@ -12,6 +12,7 @@ use super::query::SdkQuery;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::path::SessionPath;
+use crate::http::routes::Order;
 use crate::http::state::Api;
 use crate::service::events::list_events;
 use crate::service::lookup::newest_event;
@@ -25,7 +26,7 @@ use crate::service::paging::PageRequest;
         ("session_id" = String, Path, description = "The session."),
         ("limit" = Option<i64>, Query, description = "The maximum number of items. A larger number than 200 counts as 200."),
         ("page" = Option<String>, Query, description = "The `next_page` of another page."),
-        ("order" = Option<String>, Query, description = "`asc`, oldest first, the default; or `desc`."),
+        ("order" = inline(Option<Order>), Query, description = "`asc`, oldest first, the default; or `desc`."),
         ("types" = Option<Vec<String>>, Query, description = "`types[]`: only events of these types."),
         ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),

@@ -5,9 +5,12 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Query};
 use http::request::Parts;
 use jiff::Timestamp;
+use serde::de::value::Error as ValueError;
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
+use crate::domain::plain_message::plain_message;
 use crate::http::error::ApiError;
-use crate::http::routes::{DEFAULT_LIMIT, MAX_LIMIT};
+use crate::http::routes::{DEFAULT_LIMIT, MAX_LIMIT, Order};
 
 /// The names and values of a query.
 #[derive(Debug)]
@@ -58,16 +61,15 @@ impl SdkQuery {
         self.read(name, "is not a time in the form of RFC 3339, such as `2026-11-22T14:00:00Z`")
     }
 
+    /// The values of a list of names.
+    pub(super) fn names<T: DeserializeOwned>(&self, list: &str) -> Result<Vec<T>, ApiError> {
+        self.all(list).map(|value| name(list, value)).collect()
+    }
+
     /// True for `order=asc`, false for `order=desc`.
     pub(super) fn is_ascending(&self, default: bool) -> Result<bool, ApiError> {
-        match self.one("order")? {
-            None => Ok(default),
-            Some("asc") => Ok(true),
-            Some("desc") => Ok(false),
-            Some(other) => {
-                Err(ApiError::query("order", format!("is `{other}`; allowed: `asc`, `desc`")))
-            }
-        }
+        let order = self.one("order")?.map(|value| name("order", value)).transpose()?;
+        Ok(order.map_or(default, |order: Order| order == Order::Asc))
     }
 
     /// The maximum number of items of a page. A larger number counts as the maximum of the service: a
@@ -79,6 +81,12 @@ impl SdkQuery {
         }
         Ok(limit.min(MAX_LIMIT))
     }
+}
+
+/// One of the names that a parameter allows.
+fn name<T: DeserializeOwned>(parameter: &str, value: &str) -> Result<T, ApiError> {
+    T::deserialize(value.into_deserializer())
+        .map_err(|error: ValueError| ApiError::query(parameter, plain_message(&error.to_string())))
 }
 
 #[cfg(test)]

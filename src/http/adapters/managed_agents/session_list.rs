@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
 
 use super::agent::raw;
 use super::paging::{ManagedAgentsPage, page_request};
@@ -14,14 +15,23 @@ use crate::domain::ids::SessionId;
 use crate::domain::session_filter::{SessionFilter, SessionState};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
+use crate::http::routes::Order;
 use crate::http::state::Api;
 use crate::service::paging::PageRequest;
 use crate::service::sessions::list_sessions;
 
 /// The resolution of times in the database.
 const RESOLUTION: SignedDuration = SignedDuration::from_micros(1);
-/// The statuses of this protocol.
-const STATUSES: [&str; 4] = ["idle", "running", "rescheduling", "terminated"];
+
+/// A status of this protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ManagedStatus {
+    Idle,
+    Running,
+    Rescheduling,
+    Terminated,
+}
 
 /// Lists sessions, by default newest first, without those of sub-agents.
 #[utoipa::path(
@@ -29,12 +39,15 @@ const STATUSES: [&str; 4] = ["idle", "running", "rescheduling", "terminated"];
     params(
         ("limit" = Option<i64>, Query, description = "The maximum number of items. A larger number than 200 counts as 200."),
         ("page" = Option<String>, Query, description = "The `next_page` or `prev_page` of another page."),
-        ("order" = Option<String>, Query, description = "`desc`, newest first, the default; or `asc`."),
+        ("order" = inline(Option<Order>), Query, description = "`desc`, newest first, the default; or `asc`."),
         ("agent_id" = Option<String>, Query, description = "Selects the sessions of this agent."),
         ("agent_version" = Option<i32>, Query, description = "Selects the sessions of this version of the agent."),
-        ("created_at" = Option<String>, Query, description = "`created_at[gt]`, `[gte]`, `[lt]` and `[lte]`: selects sessions by the time of their creation."),
+        ("created_at[gt]" = Option<String>, Query, format = DateTime, description = "Selects sessions that were created after this time."),
+        ("created_at[gte]" = Option<String>, Query, format = DateTime, description = "Selects sessions that were created at or after this time."),
+        ("created_at[lt]" = Option<String>, Query, format = DateTime, description = "Selects sessions that were created before this time."),
+        ("created_at[lte]" = Option<String>, Query, format = DateTime, description = "Selects sessions that were created at or before this time."),
         ("include_archived" = Option<bool>, Query, description = "True to list archived sessions as well."),
-        ("statuses" = Option<String>, Query, description = "`statuses[]`: selects sessions that have one of these statuses, `idle` or `running`. `rescheduling` and `terminated` select none."),
+        ("statuses" = inline(Option<Vec<ManagedStatus>>), Query, description = "`statuses[]`: selects sessions that have one of these statuses, `idle` or `running`. `rescheduling` and `terminated` select none."),
         ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
     ),
     responses(
@@ -48,12 +61,9 @@ pub(in crate::http) async fn list_managed_sessions(
     query: SdkQuery,
 ) -> Result<Json<ManagedAgentsPage>, ApiError> {
     let request: PageRequest<SessionId> = page_request(&query, query.is_ascending(false)?)?;
-    let statuses: Vec<&str> = query.all("statuses").collect();
-    if let Some(odd) = statuses.iter().find(|status| !STATUSES.contains(status)) {
-        return Err(ApiError::query("statuses", format!("names {odd:?}, which is not a status")));
-    }
-    let has = |status: &&str| statuses.contains(status);
-    let state = match (has(&"idle"), has(&"running")) {
+    let statuses: Vec<ManagedStatus> = query.names("statuses")?;
+    let has = |status| statuses.contains(&status);
+    let state = match (has(ManagedStatus::Idle), has(ManagedStatus::Running)) {
         (true, true) => None,
         (true, false) => Some(SessionState::Idle),
         (false, true) => Some(SessionState::Busy),

@@ -42,7 +42,7 @@ pub(in crate::http) struct ManagedAgentsStream(String);
     get, path = "/anthropic/v1/sessions/{session_id}/events/stream", operation_id = "stream_managed_events", tag = "managed_agents",
     params(
         ("session_id" = String, Path, description = "The session."),
-        ("event_deltas" = Option<String>, Query, description = "`event_deltas[]`: `agent.message` for previews of the text while the model writes it, `agent.thinking` for the beginning of thinking."),
+        ("event_deltas" = inline(Option<Vec<EventDelta>>), Query, description = "`event_deltas[]`: `agent.message` for previews of the text while the model writes it, `agent.thinking` for the beginning of thinking."),
         ("beta" = Option<serde_json::Value>, Query, description = "Has no effect."),
         ("Last-Event-ID" = Option<i64>, Header, description = "The number of the last event that the client has seen."),
     ),
@@ -87,6 +87,15 @@ pub(in crate::http) async fn stream_managed_events(
     Ok(streamed(body, StreamFormat::EventStream))
 }
 
+/// Events of which a stream can have previews.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+enum EventDelta {
+    #[serde(rename = "agent.message")]
+    Message,
+    #[serde(rename = "agent.thinking")]
+    Thinking,
+}
+
 /// The frames of a stream.
 #[derive(Debug)]
 struct ManagedStream {
@@ -106,19 +115,10 @@ struct Started {
 
 impl ManagedStream {
     fn of(query: &SdkQuery) -> Result<Self, ApiError> {
-        let mut stream = Self { messages: false, thinking: false, message: None };
-        for kind in query.all("event_deltas") {
-            match kind {
-                "agent.message" => stream.messages = true,
-                "agent.thinking" => stream.thinking = true,
-                other => {
-                    let message =
-                        format!("names {other:?}; allowed: `agent.message`, `agent.thinking`");
-                    return Err(ApiError::query("event_deltas", message));
-                }
-            }
-        }
-        Ok(stream)
+        let deltas: Vec<EventDelta> = query.names("event_deltas")?;
+        let has = |kind| deltas.contains(&kind);
+        let (messages, thinking) = (has(EventDelta::Message), has(EventDelta::Thinking));
+        Ok(Self { messages, thinking, message: None })
     }
 }
 
