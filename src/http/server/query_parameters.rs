@@ -39,7 +39,7 @@ impl QueryParameters {
         for (name, _) in pairs {
             // `metadata[key]` is a member of the parameter `metadata`.
             let base = name.split('[').next().unwrap_or_default();
-            if !known.iter().any(|known| known == base) {
+            if !known.iter().any(|known| *known == name || known == base) {
                 return Err(ApiError::query(&name, unknown(known)));
             }
         }
