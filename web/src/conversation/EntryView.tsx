@@ -2,8 +2,10 @@
 
 import type { TextItem } from "@twostep/client";
 import { Markdown } from "../markdown/Markdown";
+import { messageIdOf } from "../state/thread";
 import { named, t } from "../text/text";
 import type { Entry } from "./entries";
+import { FeedbackBar } from "./FeedbackBar";
 import { RetryButton } from "./RetryButton";
 import { ToolCard } from "./ToolCard";
 import { UserMessage } from "./UserMessage";
@@ -43,10 +45,12 @@ export function EntryView({ entry }: { entry: Entry }) {
 }
 
 function AgentText({ item }: { item: TextItem }) {
+  const messageId = item.isPreview ? undefined : messageIdOf(item.id);
   return (
     <article class="agent" aria-label={t("agent")} aria-busy={item.isPreview}>
       <Markdown text={item.text} isOpen={item.isPreview} />
       {item.isInterrupted && <p class="note">{t("interrupted")}</p>}
+      {messageId !== undefined && <FeedbackBar messageId={messageId} />}
     </article>
   );
 }

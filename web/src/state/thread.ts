@@ -12,6 +12,7 @@ import {
 } from "@twostep/client";
 import { client } from "../service/api";
 import { isRefused, keyVersion, report } from "./access";
+import { feedback, rememberFeedback } from "./feedback";
 import { perFrame } from "./frames";
 import { openId } from "./route";
 
@@ -30,6 +31,15 @@ export const isLoaded = signal(false);
 /** The session does not exist, or this key may not read it. */
 export const isMissing = signal(false);
 export const origins = new Map<string, Origin>();
+
+/**
+ * The id of the message that an item is a part of. Items that a fork shares have no event; their ids begin
+ * with that of the message.
+ */
+export function messageIdOf(itemId: string): string | undefined {
+  const origin = origins.get(itemId);
+  return origin === undefined ? /^(.+)\.\d+$/.exec(itemId)?.[1] : origin.messageId;
+}
 
 /** The status in one term, also for what the last run has come to. */
 export const outcome = computed(() => statusOf(conversation.value));
@@ -60,6 +70,7 @@ effect(() => {
     isLoaded.value = false;
     isMissing.value = false;
     origins.clear();
+    feedback.value = new Map();
   });
   if (id === undefined) return;
   const abort = new AbortController();
@@ -107,6 +118,7 @@ async function stream(id: string, signal: AbortSignal): Promise<void> {
     const events = waiting;
     waiting = [];
     batch(() => {
+      rememberFeedback(events);
       conversation.value = events.reduce(reduce, conversation.peek());
       if (conversation.peek().seq >= last) isLoaded.value = true;
     });
