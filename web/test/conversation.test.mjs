@@ -136,27 +136,6 @@ test("a failed run states its reason, and its message can be sent again", async 
   await browser.close(tab);
 });
 
-test("pasted and chosen files are attached, and others are refused with their names", async () => {
-  const tab = await browser.tab();
-  const png = Buffer.from(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
-    "base64",
-  );
-  const input = tab.locator("input[type=file]");
-  await input.setInputFiles([
-    { name: "dot.png", mimeType: "image/png", buffer: png },
-    { name: "program.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 1, 2, 255]) },
-    { name: "words.txt", mimeType: "text/plain", buffer: Buffer.from("some words") },
-  ]);
-  await tab.locator(".files li", { hasText: "dot.png" }).locator("img").waitFor();
-  await tab.getByText("program.bin: only images").waitFor();
-  await tab.getByRole("button", { name: "Remove words.txt" }).click();
-  await send(tab, "Look at this");
-  await tab.locator("article.user .attachment").waitFor();
-  await status(tab, "Done").waitFor();
-  await browser.close(tab);
-});
-
 test("text that is written in a session is kept as a draft of this tab", async () => {
   const [one, other] = [await service.session({ title: "One" }), await service.session({ title: "Other" })];
   const tab = await browser.tab(`?s=${one.id}`);

@@ -42,6 +42,11 @@ async function findings(tab) {
 
 const sideways = (tab) => tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 
+const picture = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+  "base64",
+);
+
 /** A session with each kind of entry, which waits for a decision. */
 async function fullSession() {
   const session = await service.session({
@@ -49,6 +54,12 @@ async function fullSession() {
     permission_mode: "default",
     tools: ["list_files", "get_time", "write_file", "TodoWrite"],
   });
+  const image = await service.upload(session.id, "dot.png", picture);
+  const plan = await service.upload(session.id, "plan.txt", Buffer.from("First this, then that."));
+  await service.ask(session.id, [
+    { type: "image", source: { type: "file", file_id: image.id } },
+    { type: "document", title: "A plan", source: { type: "file", file_id: plan.id } },
+  ]);
   for (const text of ["show everything", "think", "two at once", "plan it", "break", "note it"])
     await service.ask(session.id, text);
   return session.id;
@@ -65,6 +76,10 @@ for (const colorScheme of ["light", "dark"]) {
       await tab.locator("article.approval").getByRole("button", { name: "Approve", exact: true }).click();
       await status(tab, "Done").waitFor();
       for (const summary of await tab.locator("#log details > summary").all()) await summary.click();
+      const answer = tab.locator("article.agent").last();
+      await answer.getByRole("button", { name: "Good answer" }).click();
+      await answer.getByRole("button", { name: "Add a comment" }).click();
+      await answer.getByLabel("Comment").fill("It was quick.");
       await check("conversation");
       await tab.getByRole("button", { name: "Inspect" }).click();
       for (const name of ["Events", "Requests", "Usage", "Timeline"]) {
@@ -76,6 +91,13 @@ for (const colorScheme of ["light", "dark"]) {
       await tab.getByText("it is not a language model").waitFor();
       await tab.getByText("Options").click();
       await check("start");
+      await tab.locator("input[type=file]").setInputFiles([
+        { name: "dot.png", mimeType: "image/png", buffer: picture },
+        { name: "program.bin", mimeType: "image/png", buffer: Buffer.from([0, 1, 2, 255]) },
+      ]);
+      await tab.locator(".files img").waitFor();
+      await tab.locator(".files").getByRole("alert").waitFor();
+      await check("files");
       await tab.getByRole("button", { name: "Settings" }).click();
       await check("settings");
       await browser.close(tab);

@@ -71,10 +71,11 @@ export class Service {
   }
 
   async api(method, path, body, type = "application/json") {
+    const isRaw = body === undefined || typeof body === "string" || body instanceof Uint8Array;
     const response = await fetch(`${this.url}/v1${path}`, {
       method,
       headers: { authorization: `Bearer ${this.key}`, ...(body !== undefined && { "content-type": type }) },
-      body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
+      body: isRaw ? body : JSON.stringify(body),
     });
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
     return response.status === 204 ? undefined : response.json();
@@ -82,6 +83,10 @@ export class Service {
 
   session(settings = {}) {
     return this.api("POST", "/sessions", settings);
+  }
+
+  upload(id, name, content) {
+    return this.api("POST", `/sessions/${id}/files?name=${name}`, content, "application/octet-stream");
   }
 
   /** Posts a message and waits until its run settles or waits for the client. */

@@ -1,15 +1,16 @@
 /** The input: text, files by drop, paste and dialog, send and stop. */
 
 import { useSignal } from "@preact/signals";
-import type { CreateMessage } from "@twostep/client";
 import { useEffect, useRef } from "preact/hooks";
 import { client } from "../service/api";
-import { act, notice } from "../state/access";
+import { act } from "../state/access";
 import { post } from "../state/outbox";
 import { ofTab } from "../state/stored";
 import { conversation, session } from "../state/thread";
 import { t } from "../text/text";
-import { type Attached, attach } from "./attachments";
+import { AttachmentList, focusRefused } from "./AttachmentList";
+import { attachmentsOf } from "./attachments";
+import { contentOf } from "./UserMessage";
 
 interface Props {
   /** Returns the session to post to; the first message creates it. */
@@ -22,13 +23,13 @@ interface Props {
 
 export function Composer({ sessionId, draft, proposal }: Props) {
   const text = useSignal(ofTab.get(`draft.${draft}`) ?? "");
-  const files = useSignal<Attached[]>([]);
+  const files = attachmentsOf(draft);
   const area = useRef<HTMLTextAreaElement>(null);
   const isBusy = useSignal(false);
 
   useEffect(() => {
     text.value = ofTab.get(`draft.${draft}`) ?? "";
-    files.value = [];
+    return dropped((given) => files.add(given));
   }, [draft]);
   useEffect(() => {
     if (proposal === undefined) return;
@@ -40,22 +41,17 @@ export function Composer({ sessionId, draft, proposal }: Props) {
     text.value = value;
     ofTab.set(`draft.${draft}`, value);
   };
-  const add = async (chosen: Iterable<File>) => {
-    const { attached, refused } = await attach(chosen);
-    files.value = [...files.value, ...attached];
-    if (refused.length > 0) notice.value = { text: t("notAttachable", refused.join(", ")), requestId: undefined };
-  };
   const submit = async () => {
     const written = text.value.trim();
-    if ((written === "" && files.value.length === 0) || isBusy.value) return;
+    if ((written === "" && files.list.value.length === 0) || isBusy.value) return;
     isBusy.value = true;
-    const id = await act(() => sessionId(written));
+    const isComplete = await files.settle();
+    const id = isComplete ? await act(() => sessionId(written)) : undefined;
     isBusy.value = false;
+    if (!isComplete) focusRefused();
     if (id === undefined) return;
-    const content = contentOf(written, files.value);
     write("");
-    files.value = [];
-    await post(id, content);
+    await post(id, contentOf(written, files.take()));
   };
   const { status } = conversation.value;
   const isRunning = session.value !== undefined && status !== "idle";
@@ -66,30 +62,8 @@ export function Composer({ sessionId, draft, proposal }: Props) {
         event.preventDefault();
         void submit();
       }}
-      onDragOver={(event) => event.preventDefault()}
-      onDrop={(event) => {
-        event.preventDefault();
-        void add(event.dataTransfer?.files ?? []);
-      }}
     >
-      {files.value.length > 0 && (
-        <ul class="files">
-          {files.value.map((file) => (
-            <li key={file.name}>
-              {file.preview !== undefined && <img src={file.preview} alt="" />}
-              <span>{file.name}</span>
-              <button
-                type="button"
-                class="quiet"
-                aria-label={t("remove", file.name)}
-                onClick={() => (files.value = files.value.filter((one) => one !== file))}
-              >
-                ✕
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
+      <AttachmentList files={files} />
       <textarea
         id="message"
         ref={area}
@@ -104,7 +78,7 @@ export function Composer({ sessionId, draft, proposal }: Props) {
           const pasted = event.clipboardData?.files;
           if (pasted === undefined || pasted.length === 0) return;
           event.preventDefault();
-          void add(pasted);
+          files.add(pasted);
         }}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -120,7 +94,7 @@ export function Composer({ sessionId, draft, proposal }: Props) {
             multiple
             class="visually-hidden"
             onChange={(event) => {
-              void add([...(event.currentTarget.files ?? [])]);
+              files.add([...(event.currentTarget.files ?? [])]);
               event.currentTarget.value = "";
             }}
           />
@@ -141,14 +115,21 @@ export function Composer({ sessionId, draft, proposal }: Props) {
   );
 }
 
+/** Takes files that are dropped anywhere on the page, which the browser would open otherwise. */
+function dropped(add: (files: FileList) => void): () => void {
+  const abort = new AbortController();
+  const take = (event: DragEvent) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    if (event.type === "drop") add(event.dataTransfer.files);
+  };
+  addEventListener("dragover", take, { signal: abort.signal });
+  addEventListener("drop", take, { signal: abort.signal });
+  return () => abort.abort();
+}
+
 /** Stops the active run and the queued ones. */
 export function stop(): void {
   const id = session.peek()?.id;
   if (id !== undefined) void act(() => client.stop(id));
-}
-
-function contentOf(text: string, files: Attached[]): CreateMessage["content"] {
-  if (files.length === 0) return text;
-  const blocks = files.map(({ block }) => block);
-  return (text === "" ? blocks : [...blocks, { type: "text", text }]) as CreateMessage["content"];
 }

@@ -1,8 +1,9 @@
 /** A message of the user, which can be edited as a fork. */
 
-import type { ContentBlock, UserItem } from "@twostep/client";
+import type { ContentBlock, CreateMessage, UserItem } from "@twostep/client";
 import { useState } from "preact/hooks";
 import { client, curl } from "../service/api";
+import { copyFile } from "../service/files";
 import { copyText } from "../shell/copy";
 import { act } from "../state/access";
 import { post } from "../state/outbox";
@@ -10,6 +11,8 @@ import { go, openId } from "../state/route";
 import { put } from "../state/sessions";
 import { exactTime, moment, t } from "../text/text";
 import { origins } from "../state/thread";
+import { FileBlock } from "./FileBlock";
+import { withReferences } from "./references";
 
 export const textOf = (content: ContentBlock[]) =>
   content
@@ -17,14 +20,22 @@ export const textOf = (content: ContentBlock[]) =>
     .join("\n")
     .trim();
 
+/** The content of a message with files and a text. */
+export function contentOf(text: string, files: ContentBlock[]): CreateMessage["content"] {
+  if (files.length === 0) return text;
+  return (text === "" ? files : [...files, { type: "text", text }]) as CreateMessage["content"];
+}
+
 export function UserMessage({ item }: { item: UserItem }) {
   const [isEditing, setEditing] = useState(false);
-  const text = textOf(item.content);
+  const content = withReferences(item.content);
+  const text = textOf(content);
+  const files = content.filter((block) => block.type !== "text");
   const time = origins.get(item.id)?.at;
-  if (isEditing) return <Editor id={item.id} text={text} close={() => setEditing(false)} />;
+  if (isEditing) return <Editor id={item.id} text={text} files={files} close={() => setEditing(false)} />;
   return (
     <article class="user" aria-label={t("you")}>
-      <Content content={item.content} />
+      <Content content={content} />
       <footer>
         {time !== undefined && (
           <time dateTime={time} title={exactTime(time)}>
@@ -37,7 +48,7 @@ export function UserMessage({ item }: { item: UserItem }) {
         <button
           type="button"
           class="quiet"
-          onClick={() => void copyText(curl(`/sessions/${openId.value}/messages`, { content: text }))}
+          onClick={() => void copyText(curl(`/sessions/${openId.value}/messages`, { content: contentOf(text, files) }))}
         >
           {t("curl")}
         </button>
@@ -56,36 +67,49 @@ export function Content({ content }: { content: ContentBlock[] }) {
               {block.text}
             </p>
           );
-        return (
-          <p key={index} class="attachment">
-            {t("attachment", block.type)}
-          </p>
-        );
+        return <FileBlock key={index} block={block} />;
       })}
     </>
   );
 }
 
+/** The block with a file of its own in a fork that shares no messages, which cannot use files of its source. */
+async function copied(block: ContentBlock, from: string, to: string): Promise<ContentBlock> {
+  const { file_id: fileId } = (block["source"] ?? {}) as { file_id?: string };
+  if (fileId === undefined) return block;
+  const id = await copyFile(fileId, String(block["title"] ?? fileId), from, to);
+  return { ...block, source: { type: "file", file_id: id } };
+}
+
 /** Forks the session before a message and posts another one there. */
-export async function forkWith(before: string, text: string): Promise<void> {
+async function forkWith(before: string, text: string, files: ContentBlock[]): Promise<void> {
   const source = openId.value;
   if (source === undefined) return;
   await act(async () => {
     const fork = await client.fork(source, { before });
+    const isShared = (fork.forked_from?.message_seq ?? 0) > 0;
+    const copies = isShared ? files : await Promise.all(files.map((block) => copied(block, source, fork.id)));
     put(fork);
     go(fork.id);
-    await post(fork.id, text);
+    await post(fork.id, contentOf(text, copies));
   });
 }
 
-function Editor({ id, text, close }: { id: string; text: string; close: () => void }) {
+interface EditorProps {
+  id: string;
+  text: string;
+  files: ContentBlock[];
+  close: () => void;
+}
+
+function Editor({ id, text, files, close }: EditorProps) {
   const [value, setValue] = useState(text);
   return (
     <form
       class="user editor"
       onSubmit={(event) => {
         event.preventDefault();
-        void forkWith(id, value);
+        void forkWith(id, value, files);
       }}
       onKeyDown={(event) => {
         if (event.key !== "Escape") return;
@@ -106,6 +130,7 @@ function Editor({ id, text, close }: { id: string; text: string; close: () => vo
           onInput={(event) => setValue(event.currentTarget.value)}
         />
       </label>
+      <Content content={files} />
       <p class="note">{t("editHint")}</p>
       <div class="row">
         <button type="submit" class="primary" disabled={value.trim() === ""}>

@@ -18,12 +18,13 @@ export type Verification = Schemas["VerificationResource"];
 /** The URL of the service: the page is in a folder of it. */
 export const base = new URL("../", location.origin + location.pathname);
 
-const headers = (): Record<string, string> =>
+export const headers = (): Record<string, string> =>
   key.peek() === undefined ? {} : { authorization: `Bearer ${key.peek()}` };
 
 export const client = new Twostep({ baseUrl: base, headers });
 
-const address = (path: string) => new URL(`v1${path}`, base).href;
+/** The URL of a route. */
+export const address = (path: string) => new URL(`v1${path}`, base).href;
 
 /** Reads a resource that the client package has no method for. */
 export function read<T>(path: string, query: Query = {}): Promise<T> {
