@@ -25,8 +25,8 @@ export class Browser {
     return browser;
   }
 
-  /** Opens a tab. `path` begins after `/app/`. */
-  async tab(path = "", { key = this.service.key, url = `${this.service.url}/app/`, allows = [], ...options } = {}) {
+  /** Opens a tab. `path` begins after `/app/`; requests to `without` get no response. */
+  async tab(path = "", { key = this.service.key, url = `${this.service.url}/app/`, without, ...options } = {}) {
     const context = await this.program.newContext({
       viewport: { width: 1440, height: 900 },
       locale: "en-US",
@@ -47,6 +47,7 @@ export class Browser {
       const address = request.url();
       if (!address.startsWith(`${origin}/`) && !address.startsWith("blob:")) tab.problems.push(`request: ${address}`);
     });
+    if (without !== undefined) await tab.route(without, () => {});
     if (key !== null) await tab.addInitScript((value) => sessionStorage.setItem("twostep.key", value), key);
     await tab.goto(url + path);
     return tab;

@@ -28,6 +28,26 @@ test("the list shows the status of each session, also of one that another client
   await browser.close(tab);
 });
 
+test("the header of a session and its line in the list agree, also while the list receives no changes", async () => {
+  const { id } = await service.session({ title: "Before" });
+  const tab = await browser.tab(`?s=${id}`, { without: "**/v1/sessions/stream*" });
+  await tab.getByRole("heading", { name: "Before" }).waitFor();
+  const line = tab.locator(`a[data-id="${id}"]`);
+  await send(tab, "write slowly");
+  await status(tab, "Working").waitFor();
+  assert.match(await line.textContent(), /Working/);
+  await tab.keyboard.press("Escape");
+  await status(tab, "Stopped").waitFor();
+  assert.match(await line.textContent(), /Stopped/);
+  await service.api("PATCH", `/sessions/${id}`, { title: "After" });
+  await tab.getByRole("heading", { name: "After" }).waitFor();
+  assert.match(await line.textContent(), /After/);
+  await service.api("PATCH", `/sessions/${id}`, { title: null });
+  await tab.getByRole("heading", { name: "Untitled session" }).waitFor();
+  assert.match(await line.textContent(), /Untitled session/);
+  await browser.close(tab);
+});
+
 test("a search finds sessions by title and by the words of messages", async () => {
   const { id } = await service.session({ title: "Zebra crossing" });
   await service.ask(id, "Tell me about marmalade");

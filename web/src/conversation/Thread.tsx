@@ -6,8 +6,9 @@ import { SessionMenu } from "../sessions/SessionMenu";
 import { client } from "../service/api";
 import { act } from "../state/access";
 import { follow, hrefOf, openId } from "../state/route";
+import { shownStatus, shownTitle } from "../state/shown";
 import { conversation, isMissing, outcome, session } from "../state/thread";
-import { t } from "../text/text";
+import { named, t } from "../text/text";
 import { Composer } from "./Composer";
 import { Dock } from "./Dock";
 import { Log } from "./Log";
@@ -33,7 +34,8 @@ export function Thread({ isInspecting }: { isInspecting: Signal<boolean> }) {
 
 function Header({ isInspecting }: { isInspecting: Signal<boolean> }) {
   const open = session.value;
-  const title = conversation.value.title ?? open?.title ?? (open === undefined ? t("loading") : t("untitled"));
+  const title = open === undefined ? t("loading") : (shownTitle(open) ?? t("untitled"));
+  const status = open === undefined ? outcome.value : shownStatus(open);
   const parent = open?.parent?.session_id;
   const usage = open?.model;
   return (
@@ -44,7 +46,7 @@ function Header({ isInspecting }: { isInspecting: Signal<boolean> }) {
       <div class="thread-title">
         <h1 dir="auto">{title}</h1>
         <p class="note">
-          <span class={`dot dot-${outcome.value}`} aria-hidden="true" /> {t(outcome.value)}
+          <span class={`dot dot-${status}`} aria-hidden="true" /> {named("", status)}
           {usage !== undefined && ` · ${usage}`}
           {open?.agent !== undefined && ` · ${open.agent.name}@${open.agent.version}`}
           {parent !== undefined && (

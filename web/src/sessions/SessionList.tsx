@@ -1,20 +1,12 @@
 /** The list of sessions with search, archive and pages. */
 
-import { useComputed } from "@preact/signals";
+import { computed, useComputed } from "@preact/signals";
 import type { Session } from "@twostep/client";
 import type { VNode } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { follow, hrefOf, openId } from "../state/route";
-import {
-  hasMore,
-  isListLoading,
-  list,
-  listedStatus,
-  loadMore,
-  mayList,
-  search,
-  showsArchived,
-} from "../state/sessions";
+import { hasMore, isListLoading, list, loadMore, mayList, search, showsArchived } from "../state/sessions";
+import { shownStatus, shownTitle } from "../state/shown";
 import { session } from "../state/thread";
 import { exactTime, moment, named, t } from "../text/text";
 import { SubAgentList } from "./SubAgentList";
@@ -75,7 +67,8 @@ function Rows() {
 function Row({ session: one }: { session: Session }) {
   const isOpen = useComputed(() => one.id === openId.value).value;
   const isParent = useComputed(() => session.value?.parent?.session_id === one.id).value;
-  const status = listedStatus(one);
+  const status = useMemo(() => computed(() => shownStatus(one)), [one]).value;
+  const title = useMemo(() => computed(() => shownTitle(one)), [one]).value;
   return (
     <li>
       <a
@@ -87,7 +80,7 @@ function Row({ session: one }: { session: Session }) {
       >
         <span class={`dot dot-${status}`} aria-hidden="true" />
         <span class="session-title" dir="auto">
-          {one.title ?? t("untitled")}
+          {title ?? t("untitled")}
         </span>
         <span class="session-note">
           {named("", status)} ·{" "}

@@ -5,7 +5,7 @@ import type { Session } from "@twostep/client";
 import { useEffect } from "preact/hooks";
 import { client } from "../service/api";
 import { follow, hrefOf, openId } from "../state/route";
-import { listedStatus } from "../state/sessions";
+import { shownStatus, shownTitle } from "../state/shown";
 import { conversation } from "../state/thread";
 import { named, t } from "../text/text";
 
@@ -33,11 +33,11 @@ export function SubAgentList({ parent }: { parent: string }) {
             aria-current={one.id === openId.value ? "page" : undefined}
             onClick={follow(one.id)}
           >
-            <span class={`dot dot-${listedStatus(one)}`} aria-hidden="true" />
+            <span class={`dot dot-${shownStatus(one)}`} aria-hidden="true" />
             <span class="session-title" dir="auto">
-              {one.title ?? t("subAgent")}
+              {shownTitle(one) ?? t("subAgent")}
             </span>
-            <span class="session-note">{named("", listedStatus(one))}</span>
+            <span class="session-note">{named("", shownStatus(one))}</span>
           </a>
         </li>
       ))}

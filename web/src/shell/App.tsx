@@ -8,7 +8,8 @@ import { StartView } from "../start/StartView";
 import { waitingCount } from "../state/approvals";
 import { go, openId } from "../state/route";
 import { mayList } from "../state/sessions";
-import { conversation, session } from "../state/thread";
+import { shownTitle } from "../state/shown";
+import { session } from "../state/thread";
 import { t } from "../text/text";
 import { Announcer } from "./Announcer";
 import { KeyForm } from "./KeyForm";
@@ -28,7 +29,7 @@ export function App() {
   };
   useEffect(() => listen({ openNew, openSettings: () => (showsSettings.value = true) }), []);
   const title = useComputed(() => {
-    const name = conversation.value.title ?? session.value?.title;
+    const name = session.value && shownTitle(session.value);
     const count = waitingCount.value > 0 ? `(${waitingCount.value}) ` : "";
     return `${count}${name ? `${name} · ` : ""}twostep`;
   });
