@@ -9,12 +9,14 @@ import { openId } from "../state/route";
 import { conversation } from "../state/thread";
 import { named, t } from "../text/text";
 import { Sources } from "./Sources";
+import { ToolServers } from "./ToolServers";
 import { Content, textOf } from "./UserMessage";
 import { Waiting } from "./Waiting";
 
 export function Dock() {
   return (
     <div class="dock">
+      <ToolServers />
       <Sources />
       <Todos />
       <ApprovalList />

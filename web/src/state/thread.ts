@@ -15,6 +15,7 @@ import { isRefused, keyVersion, report } from "./access";
 import { feedback, rememberFeedback } from "./feedback";
 import { perFrame } from "./frames";
 import { openId } from "./route";
+import { rememberServers, serverChanges } from "./toolServers";
 
 /** What the events say about an item besides what the conversation has. */
 export interface Origin {
@@ -71,6 +72,7 @@ effect(() => {
     isMissing.value = false;
     origins.clear();
     feedback.value = new Map();
+    serverChanges.value = [];
   });
   if (id === undefined) return;
   const abort = new AbortController();
@@ -119,6 +121,7 @@ async function stream(id: string, signal: AbortSignal): Promise<void> {
     waiting = [];
     batch(() => {
       rememberFeedback(events);
+      rememberServers(events);
       conversation.value = events.reduce(reduce, conversation.peek());
       if (conversation.peek().seq >= last) isLoaded.value = true;
     });

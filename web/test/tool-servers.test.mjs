@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { Browser, send, status } from "./browser.mjs";
+import { Service, until } from "./service.mjs";
+
+let folder;
+let service;
+let browser;
+
+const offer = (...names) => writeFile(join(folder, "tools"), names.join("\n"));
+
+/** Changes the tools of the server, and waits until the service knows them. */
+async function change(...names) {
+  await offer(...names);
+  await until(async () => {
+    const { data } = await service.api("GET", "/tools");
+    const known = data.map(({ name }) => name).filter((name) => name.startsWith("mcp__library__"));
+    return known.toSorted().join() === names.map((name) => `mcp__library__${name}`).join();
+  }, "the service knows the tools");
+}
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), "twostep-tools-"));
+  await offer("find", "read");
+  const program = fileURLToPath(new URL("tool-server.mjs", import.meta.url));
+  const library = { command: process.execPath, args: [program, join(folder, "tools")] };
+  const file = join(folder, "servers.json");
+  await writeFile(file, JSON.stringify({ mcpServers: { library } }));
+  service = await Service.start({ args: ["--mcp", file] });
+  browser = await Browser.start(service);
+});
+after(async () => {
+  await browser?.stop();
+  await service?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+test("the start lists the tool servers with the number of their tools", async () => {
+  const tab = await browser.tab();
+  await tab.getByText("Options").click();
+  await tab.getByRole("region", { name: "Tool servers" }).getByText("library: 2 tools").waitFor();
+  await browser.close(tab);
+});
+
+test("a session shows which of its tools a server no longer offers, until it offers them again", async () => {
+  const { id } = await service.session({ tools: ["mcp__library__find", "mcp__library__read"] });
+  const tab = await browser.tab(`?s=${id}`);
+  await send(tab, "think");
+  await status(tab, "Done").waitFor();
+  const notice = tab.locator(".servers");
+  assert.equal(await notice.count(), 0);
+  await change("assign", "read");
+  await send(tab, "think");
+  await notice.getByText("library has changed its tools").click();
+  await notice.locator("p", { hasText: "No longer offered" }).locator("code", { hasText: "mcp__library__find" }).waitFor();
+  await notice.locator("p", { hasText: "Only for new sessions" }).locator("code", { hasText: "mcp__library__assign" }).waitFor();
+  await tab.reload();
+  await notice.waitFor();
+  await status(tab, "Done").waitFor();
+  await change("find", "read");
+  await send(tab, "think");
+  await notice.waitFor({ state: "detached" });
+  await browser.close(tab);
+});
