@@ -22,7 +22,8 @@ const script = {
         says(text("The file is written.")),
       ],
     },
-    { when: "slow", replies: [{ ...says(text(Array.from({ length: 40 }, (_, index) => `word${index} `).join(""))), pace_ms: 50, chunk: 7 }] },
+    // It does not end by itself, however slow the browser is.
+    { when: "slow", replies: [{ ...says(text(Array.from({ length: 40 }, (_, index) => `word${index} `).join(""))), pace_ms: 50, chunk: 7, hang_after: 30 }] },
     { replies: [says(text("You said {{user}}."))] },
   ],
 };
@@ -105,7 +106,6 @@ async function converse(tab) {
   await tab.getByRole("button", { name: "Send", exact: true }).waitFor();
   await send(tab, "Hello again");
   await tab.getByText("You said Hello again.").waitFor();
-  assert.ok(!(await tab.locator("body").textContent()).includes("word39"));
   assert.equal(await tab.getByText("You said Hello.").count(), 1);
 }
 
