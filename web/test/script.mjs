@@ -93,6 +93,13 @@ export const script = {
       ],
     },
     {
+      when: "ask another one",
+      replies: [
+        { content: [call("Task", { description: "think", prompt: "think about it", subagent_type: "general" })] },
+        say(paragraphs, { pace_ms: 25, chunk: 8 }),
+      ],
+    },
+    {
       when: "please note it",
       replies: [{ content: [call("write_file", { path: "sub.txt", content: "from below" })] }, say("Noted.")],
     },

@@ -48,6 +48,19 @@ test("the header of a session and its line in the list agree, also while the lis
   await browser.close(tab);
 });
 
+test("the line of a sub-agent shows that it is done while its parent still works", async () => {
+  const { id } = await service.session({ title: "Parent", tools: ["Task"] });
+  const tab = await browser.tab(`?s=${id}`);
+  await send(tab, "ask another one");
+  await tab.getByText("Paragraph 2 has some text.").waitFor();
+  const line = tab.getByRole("list", { name: "Sub-agents" }).locator(".session");
+  await line.getByText("Done").waitFor({ timeout: 2000 });
+  await status(tab, "Working").waitFor();
+  await tab.keyboard.press("Escape");
+  await status(tab, "Stopped").waitFor();
+  await browser.close(tab);
+});
+
 test("a search finds sessions by title and by the words of messages", async () => {
   const { id } = await service.session({ title: "Zebra crossing" });
   await service.ask(id, "Tell me about marmalade");
