@@ -150,6 +150,19 @@ test("an upload shows its progress, and a message that is sent meanwhile waits f
   await browser.close(tab);
 });
 
+test("a queued message without a text is named after its files", async () => {
+  const { id } = await service.session();
+  const tab = await browser.tab(`?s=${id}`);
+  await send(tab, "write slowly");
+  await status(tab, "Working").waitFor();
+  await choose(tab, words);
+  await tab.locator("#message").press("Enter");
+  await tab.getByRole("region", { name: "Queued messages" }).getByText("words.txt", { exact: true }).waitFor();
+  await tab.getByRole("button", { name: "Stop" }).first().click();
+  await status(tab, "Stopped").waitFor();
+  await browser.close(tab);
+});
+
 test("a failed upload is tried again on request", async () => {
   const { id } = await service.session();
   const tab = await browser.tab(`?s=${id}`);

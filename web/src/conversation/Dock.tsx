@@ -10,7 +10,7 @@ import { conversation } from "../state/thread";
 import { named, t } from "../text/text";
 import { Sources } from "./Sources";
 import { ToolServers } from "./ToolServers";
-import { Content, textOf } from "./UserMessage";
+import { Content, summaryOf } from "./UserMessage";
 import { Waiting } from "./Waiting";
 
 export function Dock() {
@@ -62,7 +62,7 @@ function Queue() {
           const message = items.find((item) => item.kind === "user" && item.runId === runId);
           return (
             <li key={runId}>
-              <span dir="auto">{message?.kind === "user" ? textOf(message.content) : runId}</span>
+              <span dir="auto">{message?.kind === "user" ? summaryOf(message.content) : runId}</span>
               <button type="button" onClick={() => void act(() => client.stop(id, runId))}>
                 {t("removeQueued")}
               </button>

@@ -14,11 +14,17 @@ import { origins } from "../state/thread";
 import { FileBlock } from "./FileBlock";
 import { withReferences } from "./references";
 
-export const textOf = (content: ContentBlock[]) =>
+const textOf = (content: ContentBlock[]) =>
   content
     .map((block) => block.text ?? "")
     .join("\n")
     .trim();
+
+/** A message in one line: its text, or the names of its files. */
+export function summaryOf(content: ContentBlock[]): string {
+  const blocks = withReferences(content);
+  return textOf(blocks) || blocks.map(({ type, title }) => String(title ?? t("attachment", type))).join(", ");
+}
 
 /** The content of a message with files and a text. */
 export function contentOf(text: string, files: ContentBlock[]): CreateMessage["content"] {
