@@ -48,7 +48,7 @@ export class Browser {
       if (!address.startsWith(`${origin}/`) && !address.startsWith("blob:")) tab.problems.push(`request: ${address}`);
     });
     if (without !== undefined) await tab.route(without, () => {});
-    if (key !== null) await tab.addInitScript((value) => sessionStorage.setItem("twostep.key", value), key);
+    if (key !== null) await tab.addInitScript(keepKey, key);
     await tab.goto(url + path);
     return tab;
   }
@@ -62,6 +62,11 @@ export class Browser {
   stop() {
     return this.program.close();
   }
+}
+
+/** Enters the key. The empty page of a new tab has no storage. */
+function keepKey(key) {
+  if (location.protocol !== "about:") sessionStorage.setItem("twostep.key", key);
 }
 
 /** The status of the open session, as the header shows it. */

@@ -38,6 +38,7 @@ test("an answer is rated with the keyboard, and the other tab and a reload show 
   const id = await answered();
   const [tab, other] = [await browser.tab(`?s=${id}`), await browser.tab(`?s=${id}`)];
   await isPressed(good(other), false);
+  await tab.bringToFront();
   await good(tab).focus();
   await tab.keyboard.press("Enter");
   await isPressed(good(tab), true);

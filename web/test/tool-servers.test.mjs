@@ -56,8 +56,14 @@ test("a session shows which of its tools a server no longer offers, until it off
   await change("assign", "read");
   await send(tab, "think");
   await notice.getByText("library has changed its tools").click();
-  await notice.locator("p", { hasText: "No longer offered" }).locator("code", { hasText: "mcp__library__find" }).waitFor();
-  await notice.locator("p", { hasText: "Only for new sessions" }).locator("code", { hasText: "mcp__library__assign" }).waitFor();
+  await notice
+    .locator("p", { hasText: "No longer offered" })
+    .locator("code", { hasText: "mcp__library__find" })
+    .waitFor();
+  await notice
+    .locator("p", { hasText: "Only for new sessions" })
+    .locator("code", { hasText: "mcp__library__assign" })
+    .waitFor();
   await tab.reload();
   await notice.waitFor();
   await status(tab, "Done").waitFor();
