@@ -26,6 +26,7 @@ export const script = {
     },
     { when: "look up", replies: [says(call("lookup", { word: "ledger" })), says(text("It means {{results}}"))] },
     { when: "break", replies: [says(text("I begin."), call("get_time", { timezone: "Europe/Oslo" })), { status: 400, error: { type: "invalid_request_error", message: "the model broke" } }] },
+    { when: "image", replies: [says(text("A nice picture."))] },
     { when: "slow", replies: [{ ...says(text(SLOW)), pace_ms: 25, chunk: 7 }] },
     { replies: [says(text("You said {{user}}."))] },
   ],

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
+import { startNginx } from "../support/nginx.mjs";
 import { startProxy } from "../support/proxy.mjs";
 import { startService, until } from "../support/service.mjs";
 import { SLOW, script } from "./script.mjs";
@@ -52,9 +53,9 @@ async function turn(stream) {
 const open = async (session, params = {}, from = client) =>
   (await from.beta.sessions.events.stream(session.id, params))[Symbol.asyncIterator]();
 
-async function listed(session, params = {}) {
+async function listed(session, params = {}, from = client) {
   const events = [];
-  for await (const event of client.beta.sessions.events.list(session.id, { limit: 4, ...params })) events.push(event);
+  for await (const event of from.beta.sessions.events.list(session.id, { limit: 4, ...params })) events.push(event);
   return events;
 }
 
@@ -318,5 +319,35 @@ test("errors have the classes of the SDK [error]", async () => {
   const events = await turn(stream);
   const error = events.find((event) => event.type === "session.error").error;
   assert.deepEqual([error.type, error.retry_status], ["model_request_failed_error", { type: "exhausted" }]);
+  await stream.return();
+});
+
+test("a network cut of 5 seconds in the middle of an answer [network-cut]", async (context) => {
+  const proxy = await startProxy(new URL(service.url));
+  context.after(proxy.close);
+  const far = clientOf(proxy.url, { maxRetries: 0 });
+  const session = await start();
+  const stream = await open(session, { event_deltas: ["agent.message"] }, far);
+  await send(session, user("Be slow"));
+  for (;;) if ((await stream.next()).value.type === "event_delta") break;
+  const outage = proxy.outage(5000);
+  await assert.rejects(turn(stream));
+  await assert.rejects(listed(session, {}, far));
+  await outage;
+  // The answer was complete before the network was back.
+  assert.equal(textOf(await listed(session, {}, far)), SLOW);
+});
+
+test("behind nginx, under a prefix, with compressed streams [proxy]", async (context) => {
+  const nginx = await startNginx(service);
+  context.after(nginx.stop);
+  const near = clientOf(nginx.url);
+  const session = await start();
+  const stream = await open(session, { event_deltas: ["agent.message"] }, near);
+  await near.beta.sessions.events.send(session.id, { events: [user("Be slow")] });
+  const events = await turn(stream);
+  assert.equal(textOf(events), SLOW);
+  const firstDelta = events.findIndex((event) => event.type === "event_delta");
+  assert.ok(firstDelta >= 0 && firstDelta < events.findIndex((event) => event.type === "agent.message"));
   await stream.return();
 });

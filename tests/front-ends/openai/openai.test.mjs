@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import OpenAI6 from "openai6";
 import OpenAI7 from "openai7";
+import { startNginx } from "../support/nginx.mjs";
+import { startProxy } from "../support/proxy.mjs";
 import { startService, until } from "../support/service.mjs";
 import { SLOW, script } from "./script.mjs";
 
@@ -22,15 +24,44 @@ before(async () => {
 after(() => service.stop());
 
 /** The runs of the session with this external id. */
-const runsOf = async (name) => {
-  const get = async (path) => await (await fetch(`${service.url}/v1/${path}`, { headers: service.headers })).json();
+const runsOf = async (name, { url, headers } = service) => {
+  const get = async (path) => await (await fetch(`${url}/v1/${path}`, { headers })).json();
   const [session] = (await get(`sessions?external_id=${name}`)).data;
   return session ? (await get(`sessions/${session.id}/runs`)).data : [];
 };
 
+/** The contents of the messages of a session. */
+const contentsOf = async (session) => {
+  const page = await fetch(`${service.url}/v1/sessions/${session}/messages`, { headers: service.headers });
+  return (await page.json()).data.map(({ message }) => message.content);
+};
+
 for (const { version, OpenAI } of [{ version: 6, OpenAI: OpenAI6 }, { version: 7, OpenAI: OpenAI7 }]) {
-  const clientOf = (headers = {}) =>
-    new OpenAI({ apiKey: service.key, baseURL: `${service.url}/openai/v1`, defaultHeaders: headers });
+  const clientOf = (headers = {}, { url, key } = service, defaultQuery = {}) =>
+    new OpenAI({ apiKey: key, baseURL: `${url}/openai/v1`, defaultHeaders: headers, defaultQuery });
+  /** The conversation goes on after its connection was lost in the middle of an answer. */
+  const survives = async (from, lose) => {
+    const name = crypto.randomUUID();
+    const client = clientOf({ "X-Session-Id": name }, from, { on_disconnect: "continue" });
+    const messages = [user("Be slow")];
+    const stream = await client.chat.completions.create({ model: "default", messages, stream: true });
+    let lost;
+    let text = "";
+    await assert.rejects(async () => {
+      for await (const chunk of stream) {
+        text += chunk.choices[0]?.delta.content ?? "";
+        if (text.includes("word3")) lost ??= lose();
+      }
+    });
+    assert.ok(text.length < SLOW.length);
+    await lost;
+    await until(async () => (await runsOf(name, from))[0].status === "completed", "the end of the run");
+    assert.equal((await runsOf(name, from))[0].output_text, SLOW);
+    messages.push({ role: "assistant", content: text }, user("Hello"));
+    const next = await client.chat.completions.create({ model: "default", messages });
+    assert.equal(next.choices[0].message.content, "You said Hello.");
+    assert.equal((await runsOf(name, from)).length, 2);
+  };
 
   describe(`version ${version}`, () => {
     test("a completion, and the models [text]", async () => {
@@ -54,6 +85,14 @@ for (const { version, OpenAI } of [{ version: 6, OpenAI: OpenAI6 }, { version: 7
       assert.equal(completion.choices[0].message.content, "I look.\n\nIt is late.");
       assert.equal(completion.choices[0].finish_reason, "stop");
       assert.ok((await stream.totalUsage()).completion_tokens > 0);
+    });
+
+    test("parallel calls, one of which fails [parallel-tools]", async () => {
+      const request = clientOf().chat.completions.create({ model: "default", messages: [user("Use two tools")] });
+      const { data, response } = await request.withResponse();
+      assert.equal(data.choices[0].message.content, "Done with both.");
+      const [, , results] = await contentsOf(response.headers.get("x-session-id"));
+      assert.deepEqual(results.map(({ type, is_error = false }) => [type, is_error]), [["tool_result", false], ["tool_result", true]]);
     });
 
     test("parallel tools of the client, run by the package [client-tool]", async () => {
@@ -91,6 +130,26 @@ for (const { version, OpenAI } of [{ version: 6, OpenAI: OpenAI6 }, { version: 7
         messages.pop();
         assert.notEqual(await say(), session);
       }
+    });
+
+    test("an edited message, and the history with it [edit, history]", async () => {
+      const client = clientOf({ "X-OpenWebUI-Chat-Id": crypto.randomUUID() });
+      const say = async (...messages) => {
+        const { data, response } = await client.chat.completions.create({ model: "default", messages }).withResponse();
+        return { session: response.headers.get("x-session-id"), answer: data.choices[0].message };
+      };
+      const [first, second] = [user("Hello"), user("Again")];
+      const { session, answer } = await say(first);
+      await say(first, answer, second);
+      const fork = await say(first, answer, user("Otherwise"));
+      assert.notEqual(fork.session, session);
+      assert.equal(fork.answer.content, "You said Otherwise.");
+      // What the client sends again is the history of the fork, and changes nothing.
+      const last = await say(first, answer, user("Otherwise"), fork.answer, user("More"));
+      assert.equal(last.session, fork.session);
+      const texts = (await contentsOf(last.session)).map((content) => content.map((block) => block.text).join(""));
+      const expected = ["Hello", "You said Hello.", "Otherwise", "You said Otherwise.", "More", "You said More."];
+      assert.deepEqual(texts, expected);
     });
 
     test("a title of Open WebUI is no turn", async () => {
@@ -142,6 +201,35 @@ for (const { version, OpenAI } of [{ version: 6, OpenAI: OpenAI6 }, { version: 7
       const content = [{ type: "text", text: "Which image?" }, { type: "image_url", image_url: { url: PIXEL } }];
       const completion = await clientOf().chat.completions.create({ model: "default", messages: [user(content)] });
       assert.equal(completion.choices[0].message.content, "A nice picture.");
+    });
+
+    test("a restart of the service in the middle of an answer [restart]", async () => {
+      const own = await startService(script);
+      try {
+        await survives(own, own.restart);
+      } finally {
+        await own.stop();
+      }
+    });
+
+    test("a network cut of 5 seconds in the middle of an answer [network-cut]", async (context) => {
+      const proxy = await startProxy(new URL(service.url));
+      context.after(proxy.close);
+      await survives({ ...service, url: proxy.url }, () => proxy.outage(5000));
+    });
+
+    test("behind nginx, under a prefix, with compressed streams [proxy]", async (context) => {
+      const nginx = await startNginx(service);
+      context.after(nginx.stop);
+      const stream = await clientOf({}, nginx).chat.completions.create({ model: "default", messages: [user("Be slow")], stream: true });
+      let text = "";
+      const sizes = [];
+      for await (const chunk of stream) {
+        text += chunk.choices[0]?.delta.content ?? "";
+        sizes.push(text.length);
+      }
+      assert.equal(text, SLOW);
+      assert.ok(new Set(sizes).size > 10, "the text arrives in parts");
     });
   });
 }

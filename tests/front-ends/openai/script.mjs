@@ -11,6 +11,10 @@ export const script = {
     { when: "### Task:", replies: [says(text('{ "title": "A title" }'))] },
     { when: "the time", replies: [says(text("I look."), call("get_time", { timezone: "Europe/Oslo" })), says(text("It is late."))] },
     {
+      when: "two tools",
+      replies: [says(call("get_time", { timezone: "Europe/Oslo" }), call("read_file", { path: "missing.txt" })), says(text("Done with both."))],
+    },
+    {
       when: "look up",
       replies: [says(call("lookup", { word: "ledger" }), call("lookup", { word: "journal" })), says(text("They mean {{results}}"))],
     },
