@@ -21,7 +21,8 @@ export function Inspector({ close }: { close: () => void }) {
   const runs = useSignal<Run[]>([]);
   const chosen = useSignal<string | undefined>(undefined);
   const id = openId.value ?? "";
-  const { status, activeRunId } = conversation.value;
+  // A short run can settle within one frame: then only the reason changes.
+  const { status, activeRunId, stopReason } = conversation.value;
   useEffect(() => {
     chosen.value = undefined;
   }, [id]);
@@ -32,7 +33,7 @@ export function Inspector({ close }: { close: () => void }) {
     return () => {
       isCurrent = false;
     };
-  }, [id, status, activeRunId]);
+  }, [id, status, activeRunId, stopReason]);
 
   const run = runs.value.find((one) => one.id === chosen.value) ?? runs.value[0];
   return (

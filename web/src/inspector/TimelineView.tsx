@@ -25,7 +25,7 @@ export function TimelineView({ sessionId, runId }: Props) {
       abort.abort();
       clearInterval(timer);
     };
-  }, [sessionId, runId, conversation.value.status]);
+  }, [sessionId, runId, conversation.value.status, conversation.value.stopReason]);
 
   if (spans.value.length === 0) return <p class="note">{t("nothing")}</p>;
   const first = Math.min(...spans.value.map(({ start }) => start));
