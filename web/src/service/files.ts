@@ -78,6 +78,7 @@ export function contentUrl(sessionId: string | undefined, fileId: string): Promi
   return url;
 }
 
+/** Reads what is no JSON document, so that the client package cannot return it. */
 async function load(path: string): Promise<Blob> {
   const response = await fetch(address(path), { headers: headers() });
   const problem: unknown = response.ok ? undefined : await response.json().catch(() => undefined);
@@ -89,6 +90,16 @@ async function load(path: string): Promise<Blob> {
 export async function copyFile(fileId: string, name: string, from: string, to: string): Promise<string> {
   const content = await load(`/sessions/${from}/files/${fileId}/content`);
   return (await client.upload(to, new File([content], name, { type: content.type }))).id;
+}
+
+/** Browsers may begin to read a content in memory some time after the click. */
+const savingTime = 60_000;
+
+/** Downloads an export as a file. */
+export async function download(id: string, format: "jsonl" | "markdown"): Promise<void> {
+  const url = URL.createObjectURL(await load(`/sessions/${id}/export?format=${format}`));
+  save(url, `${id}.${format === "jsonl" ? "jsonl" : "md"}`);
+  setTimeout(() => URL.revokeObjectURL(url), savingTime);
 }
 
 /** Saves a content of memory as a file. */

@@ -2,7 +2,8 @@
 
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import { client, curl, download } from "../service/api";
+import { client, curl } from "../service/api";
+import { download } from "../service/files";
 import { copyText } from "../shell/copy";
 import { Dialog } from "../shell/Dialog";
 import { act } from "../state/access";
