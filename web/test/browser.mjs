@@ -25,7 +25,11 @@ export class Browser {
     const browser = new Browser();
     browser.service = service;
     browser.program = await (isFirefox
-      ? firefox.launch({ channel: "moz-firefox", executablePath: process.env.TWOSTEP_TEST_FIREFOX })
+      ? firefox.launch({
+          channel: "moz-firefox",
+          executablePath: process.env.TWOSTEP_TEST_FIREFOX,
+          firefoxUserPrefs: { "ui.prefersReducedMotion": 1 },
+        })
       : chromium.launch({ executablePath, args }));
     return browser;
   }
@@ -53,6 +57,8 @@ export class Browser {
       if (!address.startsWith(`${origin}/`) && !address.startsWith("blob:")) tab.problems.push(`request: ${address}`);
     });
     if (without !== undefined) await tab.route(without, () => {});
+    // The driver of Firefox emulates no preferences of the system.
+    if (isFirefox && options.colorScheme !== undefined) await tab.addInitScript(chooseTheme, options.colorScheme);
     if (key !== null) await tab.addInitScript(keepKey, key);
     await tab.goto(url + path);
     return tab;
@@ -72,6 +78,10 @@ export class Browser {
 /** Enters the key. The empty page of a new tab has no storage. */
 function keepKey(key) {
   if (self.origin !== "null") sessionStorage.setItem("twostep.key", key);
+}
+
+function chooseTheme(theme) {
+  if (self.origin !== "null") localStorage.setItem("twostep.theme", theme);
 }
 
 /** The status of the open session, as the header shows it. */
