@@ -16,10 +16,10 @@ use crate::domain::principal::{Principal, SubjectHash};
 pub struct NewTicket {
     /// The hash of its secret.
     pub hash: SecretHash,
-    /// The owner of the session.
+    /// The owner of the sessions.
     pub tenant: TenantId,
-    /// The session whose stream it opens.
-    pub session_id: SessionId,
+    /// The session whose stream it opens; none for the stream of the session list.
+    pub session_id: Option<SessionId>,
     /// The credentials that created it, if the service requires any.
     pub principal: Option<Principal>,
     /// The remaining lifetime of these credentials, if limited.
@@ -41,11 +41,12 @@ pub async fn insert(
     let expires_at = sqlx::query_scalar!(
         r#"INSERT INTO stream_tickets (secret_hash, session_id, tenant_id, key_id, token_holder,
                                        token_until, browser_token_id, expires_at)
-           SELECT $1, id, tenant_id, $4, $6, $7, $8, least(now() + make_interval(secs => $5), $7)
-           FROM sessions WHERE id = $2 AND tenant_id = $3
+           SELECT $1, $2, $3, $4, $6, $7, $8, least(now() + make_interval(secs => $5), $7)
+           WHERE $2::uuid IS NULL
+              OR EXISTS (SELECT FROM sessions WHERE id = $2 AND tenant_id = $3)
            RETURNING expires_at AS "expires_at: Timestamp""#,
         &new.hash.0,
-        new.session_id.as_uuid(),
+        new.session_id.map(SessionId::as_uuid),
         new.tenant.as_uuid(),
         key.map(KeyId::as_uuid),
         new.lifetime.as_secs_f64(),
@@ -72,20 +73,20 @@ pub async fn sweep(conn: &mut PgConnection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Redeems a ticket for this session; only the first caller succeeds. A ticket has no credentials
+/// Redeems a ticket for this session, or for the session list; only the first caller succeeds. A ticket has no credentials
 /// if the service requires none.
 pub async fn take(
     conn: &mut PgConnection,
     hash: SecretHash,
-    session_id: SessionId,
+    session_id: Option<SessionId>,
 ) -> Result<Option<(TenantId, Option<Principal>)>, StoreError> {
     let row = sqlx::query!(
         r#"DELETE FROM stream_tickets
-           WHERE secret_hash = $1 AND session_id = $2 AND expires_at > now()
+           WHERE secret_hash = $1 AND session_id IS NOT DISTINCT FROM $2 AND expires_at > now()
            RETURNING tenant_id, key_id, token_holder, token_until AS "token_until: Timestamp",
                      browser_token_id"#,
         &hash.0,
-        session_id.as_uuid(),
+        session_id.map(SessionId::as_uuid),
     )
     .fetch_optional(conn)
     .await?;

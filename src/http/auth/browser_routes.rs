@@ -32,7 +32,9 @@ pub(super) fn browser_route(method: &Method, pattern: &str) -> Option<BrowserRou
         return session_scope(method, rest).map(BrowserRoute::Session);
     }
     match (method, path) {
-        ("GET", "/sessions" | "/sessions/stream") => Some(BrowserRoute::Sessions),
+        ("GET", "/sessions" | "/sessions/stream") | ("POST", "/sessions/tickets") => {
+            Some(BrowserRoute::Sessions)
+        }
         ("GET", "/info") => Some(BrowserRoute::Info),
         ("GET", "/ai-sdk/chat/{chat_id}/stream" | "/ai-sdk/chat/{chat_id}/messages") => {
             Some(BrowserRoute::Conversation(BrowserScope::Read))
@@ -145,6 +147,7 @@ mod tests {
                 "any GET /v1/info",
                 "read GET /v1/sessions",
                 "read GET /v1/sessions/stream",
+                "read POST /v1/sessions/tickets",
                 "read GET /ai-sdk/chat/{chat_id}/stream",
                 "read GET /ai-sdk/chat/{chat_id}/messages",
                 "cancel POST /ai-sdk/chat/{chat_id}/stop",

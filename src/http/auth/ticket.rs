@@ -17,7 +17,8 @@ pub(super) const TICKET: &str = "ticket";
 #[derive(Debug)]
 pub(super) struct RequestTicket {
     pub(super) ticket: Ticket,
-    pub(super) session_id: SessionId,
+    /// None for the stream of the session list.
+    pub(super) session_id: Option<SessionId>,
 }
 
 /// Removes the ticket from the target of a request for a stream, however it is encoded and however
@@ -35,8 +36,11 @@ pub(super) async fn extract_ticket(parts: &mut Parts) -> Option<RequestTicket> {
         return None;
     }
     let ticket = text.parse().ok()?;
+    if is_list_stream(parts.uri.path()) {
+        return Some(RequestTicket { ticket, session_id: None });
+    }
     let SessionPath(session_id) = SessionPath::from_request_parts(parts, &()).await.ok()?;
-    Some(RequestTicket { ticket, session_id })
+    Some(RequestTicket { ticket, session_id: Some(session_id) })
 }
 
 /// The tickets of a query, and the target without them; none without a ticket.
@@ -65,15 +69,20 @@ fn split_tickets(uri: &Uri) -> Option<(Vec<String>, Uri)> {
 
 /// Reports whether a path, or the pattern of a route, is that of a stream.
 pub(super) fn is_stream(path: &str) -> bool {
-    matches!(
+    let of_session = matches!(
         *segments(path),
         ["sessions", _, "events", "stream"] | ["sessions", _, "runs", _, "stream"]
-    )
+    );
+    of_session || is_list_stream(path)
 }
 
-/// Reports whether a path, or the pattern of a route, is the one that creates tickets.
+fn is_list_stream(path: &str) -> bool {
+    matches!(*segments(path), ["sessions", "stream"])
+}
+
+/// Reports whether a path, or the pattern of a route, is one that creates tickets.
 pub(super) fn creates_ticket(path: &str) -> bool {
-    matches!(*segments(path), ["sessions", _, "tickets"])
+    matches!(*segments(path), ["sessions", "tickets"] | ["sessions", _, "tickets"])
 }
 
 fn segments(path: &str) -> Vec<&str> {
@@ -118,13 +127,17 @@ mod tests {
     }
 
     #[test]
-    fn only_streams_accept_tickets_and_one_route_creates_them() {
+    fn only_streams_accept_tickets_and_two_routes_create_them() {
         for (path, streams, makes) in [
             ("/v1/sessions/ses_1/events/stream", true, false),
             ("/sessions/ses_1/runs/run_1/stream", true, false),
             ("/v1/sessions/{session_id}/runs/{run_id}/stream", true, false),
             ("/v1/sessions/ses_1/runs/stream", false, false),
             ("/sessions/ses_1/tickets", false, true),
+            ("/v1/sessions/stream", true, false),
+            ("/sessions/tickets", false, true),
+            ("/sessions/stream/tickets/stream", false, false),
+            ("/v1/sessions", false, false),
             ("/v1/sessions/ses_1/approvals/tickets", false, false),
             ("/v1/sessions/ses_1", false, false),
         ] {

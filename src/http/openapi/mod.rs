@@ -64,6 +64,7 @@ pub(in crate::http) fn routes() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::new()
         .routes(routes!(sessions::create_session, sessions::list_sessions))
         .routes(routes!(sessions::stream_sessions))
+        .routes(routes!(sessions::create_list_ticket))
         .routes(routes!(sessions::get_session, sessions::update_session, sessions::delete_session))
         .routes(routes!(sessions::create_fork, sessions::list_forks))
         .routes(routes!(sessions::import_session))

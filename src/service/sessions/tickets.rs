@@ -1,4 +1,4 @@
-//! Tickets: short-lived credentials for the event stream of one session.
+//! Tickets: short-lived credentials for the event stream of one session, or of the session list.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ const LIFETIME: Duration = Duration::from_mins(1);
 /// A request for a ticket.
 pub(crate) struct CreateTicket {
     pub(crate) tenant: TenantId,
-    pub(crate) session_id: SessionId,
+    /// The session; none for the session list.
+    pub(crate) session_id: Option<SessionId>,
     /// The credential of the caller; none if the service requires no keys.
     pub(crate) principal: Option<Principal>,
 }
@@ -28,7 +29,7 @@ pub(crate) struct CreatedTicket {
     pub(crate) expires_at: Timestamp,
 }
 
-/// Creates a ticket for one stream of a session, and deletes expired ones.
+/// Creates a ticket for one stream, and deletes expired ones.
 pub(crate) async fn create_ticket(
     service: &Service,
     request: CreateTicket,
@@ -38,6 +39,8 @@ pub(crate) async fn create_ticket(
     let new = NewTicket { hash: ticket.hash(), tenant, session_id, principal, lifetime: LIFETIME };
     let expires_at = service.pool.with(tenant, async |conn| insert(conn, &new).await).await?;
     service.admission_pool.with(async |conn| sweep(conn).await).await?;
-    let expires_at = expires_at.ok_or_else(|| Error::SessionNotFound(session_id.to_string()))?;
+    let missing =
+        || Error::SessionNotFound(session_id.map_or_else(String::new, |id| id.to_string()));
+    let expires_at = expires_at.ok_or_else(missing)?;
     Ok(CreatedTicket { ticket, expires_at })
 }

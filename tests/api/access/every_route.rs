@@ -125,7 +125,7 @@ impl Route {
     }
 
     fn is_reading(&self) -> bool {
-        self.method == Method::GET || self.name == "create_ticket"
+        self.method == Method::GET || ["create_ticket", "create_list_ticket"].contains(&&*self.name)
     }
 
     /// A request with a valid path and body. Each new route with a body needs a case here.

@@ -52,7 +52,7 @@ fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
 pub(super) const ADAPTERS: [&str; 4] = ["ag_ui", "ai_sdk", "managed_agents", "openai"];
 
 /// The ids of all operations. Clients rely on them, so none is ever removed.
-const OPERATIONS: [&str; 97] = [
+const OPERATIONS: [&str; 98] = [
     "archive_managed_agent",
     "archive_managed_environment",
     "archive_managed_session",
@@ -65,6 +65,7 @@ const OPERATIONS: [&str; 97] = [
     "create_events",
     "create_file",
     "create_fork",
+    "create_list_ticket",
     "create_managed_agent",
     "create_managed_environment",
     "create_managed_session",

@@ -260,3 +260,76 @@ async fn a_position_that_is_none_or_too_old_is_refused() {
         problem(request.send().await.unwrap(), 400, "invalid_cursor").await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ticket_opens_the_stream_of_the_list_once() {
+    let app = TestApp::start_with(replies(&[says("Hello.")]), keys_needed()).await;
+    let other = app.session().await;
+    let made = app.post("/v1/sessions/tickets").send().await.unwrap();
+    assert_eq!(made.status(), StatusCode::CREATED);
+    assert_eq!(made.headers()["cache-control"], "private, no-store");
+    let made: Value = made.json().await.unwrap();
+    let ticket = made["ticket"].as_str().unwrap();
+    let url = made["stream_url"].as_str().unwrap();
+    assert_eq!(url, format!("/v1/sessions/stream?ticket={ticket}"));
+
+    // It opens nothing else, and is still valid after that.
+    for path in ["/v1/sessions".to_owned(), other.path("/events/stream"), other.path("")] {
+        let refused = app.get_as(None, &format!("{path}?ticket={ticket}")).send().await.unwrap();
+        problem(refused, 401, "unauthenticated").await;
+    }
+    let mut stream = ListStream::of(app.get_as(None, url).send().await.unwrap()).await;
+    let session = app.session().await;
+    stream.until(&session, "created").await;
+    let again = app.get_as(None, url).header("last-event-id", &stream.position);
+    problem(again.send().await.unwrap(), 401, "unauthenticated").await;
+
+    // A ticket of a session does not open the list.
+    let of_session = app.post(&session.path("/tickets")).send().await.unwrap();
+    let of_session: Value = of_session.json().await.unwrap();
+    let ticket = of_session["ticket"].as_str().unwrap();
+    let refused = app.get_as(None, &format!("/v1/sessions/stream?ticket={ticket}"));
+    problem(refused.send().await.unwrap(), 401, "unauthenticated").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ticket_of_the_list_shows_only_what_its_creator_may_see() {
+    let app = TestApp::start_with(replies(&[says("Hello.")]), keys_needed()).await;
+    let tenant = app.database.tenant("ducks").await;
+    let foreign = client_with(Some(&app.database.key(tenant, Scope::Read).await));
+    let anna = json!({ "user": "anna", "scopes": ["read"] });
+    let token = app.post("/v1/browser_tokens").json(&anna).send().await.unwrap();
+    let token: Value = token.json().await.unwrap();
+    let browser = client_bearing(token["token"].as_str().unwrap());
+    let mut streams = Vec::new();
+    for client in [&foreign, &browser] {
+        let made = client.post(app.url("/v1/sessions/tickets")).send().await.unwrap();
+        assert_eq!(made.status(), StatusCode::CREATED);
+        let made: Value = made.json().await.unwrap();
+        let url = made["stream_url"].as_str().unwrap().to_owned();
+        streams.push(ListStream::of(app.get_as(None, &url).send().await.unwrap()).await);
+    }
+    app.session_with(json!({ "user": "ben" })).await;
+    let own = app.session_with(json!({ "user": "anna" })).await;
+    let of_tenant = foreign.post(app.url("/v1/sessions")).json(&json!({})).send().await.unwrap();
+    assert_eq!(of_tenant.status(), StatusCode::FORBIDDEN, "the key can only read");
+    assert_eq!(streams[1].next().await["session_id"], own.id);
+    let writer = client_with(Some(&app.database.key(tenant, Scope::Write).await));
+    let theirs = writer.post(app.url("/v1/sessions")).json(&json!({})).send().await.unwrap();
+    let theirs: Value = theirs.json().await.unwrap();
+    assert_eq!(streams[0].next().await["session_id"], theirs["id"]);
+
+    // A token for one session sees no list, and creates no ticket for it.
+    let one = json!({ "session_id": own.id, "scopes": ["read"] });
+    let token = app.post("/v1/browser_tokens").json(&one).send().await.unwrap();
+    let token: Value = token.json().await.unwrap();
+    let browser = client_bearing(token["token"].as_str().unwrap());
+    let refused = browser.post(app.url("/v1/sessions/tickets")).send().await.unwrap();
+    assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+
+    // The stream ends with the token.
+    let revoked = app.client.delete(app.url("/v1/browser_tokens?user=anna")).send().await.unwrap();
+    assert_eq!(revoked.status(), StatusCode::OK);
+    let ended = async { while let Ok(Some(_)) = streams[1].response.chunk().await {} };
+    timeout(Duration::from_secs(30), ended).await.expect("the stream is still open");
+}

@@ -9,6 +9,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::domain::ids::SessionId;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
 use crate::http::extract::path::SessionPath;
@@ -25,7 +26,7 @@ pub(in crate::http) struct TicketResource {
     #[schema(value_type = String, format = DateTime)]
     #[serde(serialize_with = "crate::domain::rfc3339::time")]
     expires_at: Timestamp,
-    /// The path of the session's event stream with the ticket.
+    /// The path of the event stream with the ticket.
     stream_url: String,
 }
 
@@ -50,11 +51,40 @@ pub(in crate::http) async fn create_ticket(
     path: SessionPath,
 ) -> Result<impl IntoResponse, ApiError> {
     let SessionPath(session_id) = path;
+    let stream = format!("/sessions/{session_id}/events/stream");
+    new_ticket(&api, caller, Some(session_id), &stream).await
+}
+
+/// Creates a ticket for the stream of the session list.
+///
+/// With the query parameter `ticket`, the `EventSource` of a browser can open `/sessions/stream` once,
+/// within a minute, with the rights of the credential that created the ticket: a ticket of a browser
+/// token shows the sessions of its user. A key with the scope to read can create tickets.
+#[utoipa::path(
+    post, path = "/sessions/tickets", operation_id = "create_list_ticket", tag = "sessions",
+    responses(
+        (status = 201, description = "The ticket.", body = TicketResource,
+         headers(("cache-control" = String, description = "`private, no-store`"))),
+        (status = 503, description = "`database_unavailable`", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(in crate::http) async fn create_list_ticket(
+    State(api): State<Arc<Api>>,
+    caller: Caller,
+) -> Result<impl IntoResponse, ApiError> {
+    new_ticket(&api, caller, None, "/sessions/stream").await
+}
+
+async fn new_ticket(
+    api: &Api,
+    caller: Caller,
+    session_id: Option<SessionId>,
+    stream: &str,
+) -> Result<(StatusCode, Json<TicketResource>), ApiError> {
     let request = CreateTicket { tenant: caller.tenant, session_id, principal: caller.principal };
     let CreatedTicket { ticket, expires_at } =
         sessions::create_ticket(&api.service, request).await?;
     let ticket = ticket.reveal().to_owned();
-    let stream_url = link(format_args!("/sessions/{session_id}/events/stream?ticket={ticket}"));
-    let resource = TicketResource { ticket, expires_at, stream_url };
-    Ok((StatusCode::CREATED, Json(resource)))
+    let stream_url = link(format_args!("{stream}?ticket={ticket}"));
+    Ok((StatusCode::CREATED, Json(TicketResource { ticket, expires_at, stream_url })))
 }
