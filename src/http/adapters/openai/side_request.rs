@@ -26,6 +26,11 @@ const BEGINNINGS: [&str; 3] = [
     "Write a concise title for this conversation",
 ];
 
+/// The form of Open WebUI's prompts, and what follows if the prompt is a turn: the text of files, of a
+/// knowledge base or of a web search, with which the user's message is answered.
+const TASK: &str = "### Task:";
+const ANSWER: &str = "Respond to the user query using the provided context";
+
 /// A choice of tools by Open WebUI, whose prompt is a system message.
 const TOOL_CHOICE: (&str, &str) =
     ("Available Tools:", "Your task is to choose and return the correct tool(s)");
@@ -36,8 +41,10 @@ pub(super) fn is_side_request(model: &str, system: &str, message: &str) -> bool 
         text.starts_with(beginning) && text.contains(other)
     };
     let message = message.trim_start();
+    let task = message.strip_prefix(TASK).map(str::trim_start);
+    let is_answer = task.is_some_and(|task| task.starts_with(ANSWER));
     model.ends_with(SUFFIX)
-        || PAIRS.iter().any(|pair| has(message, *pair))
+        || (!is_answer && PAIRS.iter().any(|pair| has(message, *pair)))
         || BEGINNINGS.iter().any(|beginning| message.starts_with(beginning))
         || has(system.trim_start(), TOOL_CHOICE)
 }
@@ -66,6 +73,20 @@ mod tests {
         assert!(is_side_request("coder", tools, "Query: Hi"));
         assert!(is_side_request("coder-title", "", "Hi"));
         assert_eq!((model_name("coder-title"), model_name("coder")), ("coder", "coder"));
+    }
+
+    #[test]
+    fn a_message_with_the_text_of_files_is_a_turn() {
+        let context = "<context>\n### Chat History:\n<source id=\"1\">Plan</source>\n</context>\n";
+        let rules = "### Guidelines:\n- Cite.\n\n### Output:\nProvide a clear response.";
+        for space in ["\n", " ", "\n\n"] {
+            let message = format!(
+                "### Task:{space}Respond to the user query using the provided context, with \
+                 citations.\n\n{rules}\n\n{context}\nWhat is the plan?"
+            );
+            assert!(!is_side_request("coder", "", &message), "{message}");
+            assert!(is_side_request("coder-title", "", &message));
+        }
     }
 
     #[test]

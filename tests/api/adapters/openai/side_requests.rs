@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{chunks, complete, post, runs, session_of, text, user};
+use super::{assistant, chunks, complete, post, runs, session_of, text, user};
 use crate::support::{TestApp, replies, says};
 
 const TITLE: &str = "### Task:\nGenerate a concise, 3-5 word title with an emoji summarizing the chat history.\n### Output:\nJSON format: { \"title\": \"your concise title here\" }\n### Chat History:\n<chat_history>\nUSER: Hello\n</chat_history>";
@@ -45,4 +45,52 @@ async fn a_title_is_no_turn_of_the_conversation_and_leaves_no_session() {
     // The tools of the service are not offered for a title.
     let sent: Value = app.upstream().body(1);
     assert!(sent.get("tools").is_none_or(|tools| *tools == json!([])), "{sent}");
+}
+
+/// The beginnings and ends of the prompts with which Open WebUI and LibreChat ask on the side.
+fn prompts() -> Vec<String> {
+    let history = "### Chat History:\n<chat_history>\nUSER: Hello\n</chat_history>";
+    let tasks = [
+        ("Generate a concise, 3-5 word title with an emoji summarizing the chat history.", "title"),
+        ("Generate 1-3 broad tags categorizing the main themes of the chat history.", "tags"),
+        ("Suggest 3-5 relevant follow-up questions that the user might ask next.", "follow_ups"),
+        ("Analyze the chat history to determine the necessity of search queries.", "queries"),
+        ("Generate a detailed prompt for am image generation task.", "prompt"),
+    ];
+    let of_history = |(task, member): &(&str, &str)| {
+        format!("### Task:\n{task}\n\n### Output:\nJSON: {{ \"{member}\": [] }}\n\n{history}")
+    };
+    let mut prompts: Vec<String> = tasks.iter().map(of_history).collect();
+    prompts.extend(
+        [
+            "### Task:\nYou are an autocompletion system. Continue the text in `<text>`.\n### **Output Rules**:\n- JSON only\n\n### Context:\n<chat_history>\n</chat_history>\n<type>General</type>\n<text>Hel</text>\n#### Output:\n",
+            "Your task is to reflect the speaker's likely facial expression through a fitting emoji.\n\nMessage: ```Hello```",
+            LIBRECHAT,
+            "Analyze this conversation and provide:\n1. The detected language of the conversation\n2. A concise title in the detected language\n\nUser: Hello\nAI: Hello there.",
+        ]
+        .map(str::to_owned),
+    );
+    prompts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_prompt_of_a_chat_page_becomes_a_turn_and_a_message_with_files_does() {
+    let app = TestApp::start(replies(&[says("Hello there.")])).await;
+    let chat = |messages: &[Value]| {
+        post(&app, messages, json!({})).header("x-openwebui-chat-id", "chat-2")
+    };
+    let session = session_of(&chat(&[user("Hello")]).send().await.unwrap());
+    assert_ne!(session, "");
+    for prompt in prompts() {
+        let response = chat(&[user(&prompt)]).send().await.unwrap();
+        let found = (response.status().as_u16(), session_of(&response));
+        assert_eq!(found, (200, String::new()), "{prompt}");
+    }
+    assert_eq!(runs(&app, &session).await.len(), 1);
+
+    let with_files = "### Task:\nRespond to the user query using the provided context, incorporating inline citations in the format [id].\n\n### Guidelines:\n- Cite.\n\n### Output:\nProvide a clear and direct response to the user's query.\n\n<context>\n<source id=\"1\">The plan.</source>\n</context>\n\nWhat is the plan?";
+    let transcript = [user("Hello"), assistant("Hello there."), user(with_files)];
+    let answered = chat(&transcript).send().await.unwrap();
+    assert_eq!(session_of(&answered), session);
+    assert_eq!(runs(&app, &session).await.len(), 2);
 }
