@@ -4,8 +4,9 @@ use bytes::Bytes;
 
 use crate::domain::provider::Dialect;
 use crate::domain::request::RequestForm;
-use crate::domain::sampling::SamplingRequest;
+use crate::domain::sampling::{Prompt, SamplingRequest};
 use crate::domain::session::Settings;
+use crate::domain::title::TitleRequest;
 use crate::domain::tool::ToolChoice;
 use crate::model::{Head, Messages, anthropic, openai};
 use crate::store::requests::RequestSources;
@@ -17,8 +18,9 @@ pub(super) fn assemble(
     form: &RequestForm,
 ) -> Result<Bytes, serde_json::Error> {
     let RequestSources { settings, options, lines, view } = sources;
-    if let Some(question) = &form.question {
-        return put(question, settings, form.chat_completions);
+    let question = form.question.as_ref().map(SamplingRequest::prompt);
+    if let Some(prompt) = question.or(form.title.as_ref().map(TitleRequest::prompt)) {
+        return put(prompt, settings, form.chat_completions);
     }
     let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
     let settings = Settings { max_tokens, ..settings.clone() };
@@ -39,18 +41,18 @@ pub(super) fn assemble(
     Ok(head.request(messages, &form.tool_choice).body)
 }
 
-/// Regenerates the body of a sampling request of a tool.
+/// Regenerates the body of a request outside the conversation.
 fn put(
-    question: &SamplingRequest,
+    prompt: Prompt<'_>,
     settings: &Settings,
     dialect: Option<Dialect>,
 ) -> Result<Bytes, serde_json::Error> {
-    let settings = settings.for_question(question);
+    let settings = settings.for_prompt(prompt);
     let head = match dialect {
         None => Head::Anthropic(anthropic::Head::new(&settings, None, None)?),
         Some(dialect) => Head::OpenAi(openai::Head::new(&settings, None, dialect)?),
     };
-    let text = question.messages();
+    let text = prompt.messages();
     let messages = Messages { text: &text, far_breakpoint: None, is_compacted: false };
     Ok(head.request(messages, &ToolChoice::AUTO).body)
 }

@@ -189,6 +189,11 @@ pub struct SessionArgs {
     /// `keep` its text in the history, or `discard` it
     #[arg(long, env = "TWOSTEP_INTERRUPTED_REPLIES", value_enum, default_value = "keep")]
     pub interrupted_replies: InterruptedReplies,
+    /// Let the model make titles, with a short request after the first answer, for sessions without
+    /// a title that do not specify it
+    #[arg(long, env = "TWOSTEP_GENERATE_TITLES", default_value = "false",
+          default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
+    pub generate_titles: bool,
     /// Prices of models: JSON file, by model, in micro-dollars per million tokens of each kind
     #[arg(long, env = "TWOSTEP_PRICES", value_name = "FILE")]
     pub prices: Option<PathBuf>,

@@ -62,6 +62,7 @@ impl SessionArgs {
             system: self.system.unwrap_or_else(|| DEFAULT_SYSTEM.to_owned()),
             limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
             interrupted_replies: self.interrupted_replies,
+            generate_title: self.generate_titles,
             prices: self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default().into(),
             workspace: workspace.transpose()?,
             workspace_roots: Roots::new(roots),

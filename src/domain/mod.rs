@@ -71,6 +71,7 @@ pub mod summary_settings;
 pub mod suspicion;
 pub mod system;
 pub mod ticket;
+pub mod title;
 pub mod tool;
 pub mod tool_choice;
 pub mod tool_error;

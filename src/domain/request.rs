@@ -11,6 +11,7 @@ use super::prefix::PrefixHashes;
 use super::prompt_cache::CacheTtl;
 use super::provider::Dialect;
 use super::sampling::SamplingRequest;
+use super::title::TitleRequest;
 use super::tool::ToolChoice;
 use super::usage::Usage;
 
@@ -40,6 +41,10 @@ pub struct RequestForm {
     /// message of the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<SamplingRequest>,
+    /// The request for a title, which was made after the run had settled. It then carried no message
+    /// of the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<TitleRequest>,
     /// The Chat Completions dialect, if that protocol was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_completions: Option<Dialect>,

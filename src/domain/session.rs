@@ -85,6 +85,9 @@ pub struct Settings {
     /// The treatment of replies that the client interrupts.
     #[serde(default, skip_serializing_if = "InterruptedReplies::is_keep")]
     pub interrupted_replies: InterruptedReplies,
+    /// True if the model makes a title for the session after its first completed run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub generate_title: bool,
     /// The sub-agents that the session can start, in addition to the general one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sub_agents: Vec<SubAgent>,

@@ -50,6 +50,8 @@ pub struct Defaults {
     pub limits: Limits,
     /// The treatment of replies that clients interrupt.
     pub interrupted_replies: InterruptedReplies,
+    /// Whether the model makes titles.
+    pub generate_title: bool,
     /// The prices of models, for limits of cost.
     pub prices: Reloadable<Prices>,
     /// One workspace for all sessions, instead of one per session.

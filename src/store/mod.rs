@@ -62,6 +62,7 @@ pub mod stopping;
 pub mod stream_tickets;
 pub mod sub_agents;
 pub mod tenants;
+pub mod titles;
 pub mod tool_calls;
 pub mod transcripts;
 pub mod turns;

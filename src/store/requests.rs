@@ -193,6 +193,7 @@ pub async fn counted(
            FROM requests
            WHERE session_id = $1 AND stop_reason IS NOT NULL AND NOT usage_estimated
              AND (form->>'summary') IS NULL AND (form->>'question') IS NULL
+             AND (form->>'title') IS NULL
            ORDER BY run_id DESC, n DESC
            LIMIT 1"#,
         session_id.as_uuid(),

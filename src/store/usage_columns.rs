@@ -121,6 +121,20 @@ mod tests {
     }
 
     #[test]
+    fn a_request_for_a_title_writes_each_column() {
+        let text = words(include_str!("title_request.sql"));
+        assert_each(&text, 1, |column| format!("::bigint AS {column}"));
+        for table in ["r", "s"] {
+            assert_each(&text, 1, |column| match column {
+                "cost" => format!("cost = coalesce({table}.cost + p.cost, p.cost, {table}.cost)"),
+                _ => format!(" {column} = {table}.{column} + p.{column}"),
+            });
+        }
+        assert!(text.contains(&list("")), "{}", list(""));
+        assert!(text.contains(&list("p.")), "{}", list("p."));
+    }
+
+    #[test]
     fn the_usage_of_deleted_sessions_keeps_each_column() {
         let text = words(include_str!("deleted_usage.rs"));
         assert_each(&text, 1, |column| format!("sum({column}) AS {column}"));

@@ -12,6 +12,7 @@ mod run;
 mod services;
 mod sub_agents;
 mod time;
+mod titles;
 mod tool_round;
 mod transcript;
 mod workspace_gc;

@@ -1,5 +1,6 @@
 //! Access to the parts of a Messages request.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 
 use serde_json::{Map, Value};
@@ -57,6 +58,18 @@ impl<'a> ApiRequest<'a> {
 
     pub(crate) fn messages(self) -> &'a [Value] {
         list(self.get("messages"))
+    }
+
+    /// The text of the system prompt.
+    pub(crate) fn system(self) -> Cow<'a, str> {
+        match self.get("system") {
+            Some(Value::String(text)) => Cow::Borrowed(text),
+            Some(Value::Array(blocks)) => {
+                let texts = blocks.iter().filter_map(|block| block.get("text")?.as_str());
+                Cow::Owned(texts.collect::<Vec<_>>().join("\n"))
+            }
+            _ => Cow::Borrowed(""),
+        }
     }
 
     pub(crate) fn tools(self) -> &'a [Value] {

@@ -48,7 +48,8 @@ impl Position {
             Some((text, at + 1))
         });
         let (user, after) = asked.unwrap_or_default();
-        let conversation = script.find(&user).map(|(_, conversation)| conversation);
+        let conversation =
+            script.find(&user, &request.system()).map(|(_, conversation)| conversation);
         let later = messages.iter().skip(after).filter(|message| role(message) == "assistant");
         let round = later.fold(0, |round, message| {
             let scripted = conversation.and_then(|conversation| conversation.reply(round));
@@ -87,7 +88,7 @@ pub(crate) fn select<'a>(
         let reply = script.summary(number).map_or_else(summed_up, Cow::Borrowed);
         return Ok(Selection { source: Source::Summaries(number), reply });
     }
-    if let Some((number, conversation)) = script.find(&position.user) {
+    if let Some((number, conversation)) = script.find(&position.user, &request.system()) {
         let reply = conversation.reply(position.round).map_or_else(ended, Cow::Borrowed);
         return Ok(Selection { source: Source::Conversation(number), reply });
     }

@@ -47,6 +47,13 @@ impl EventBody {
         Self::Updated { title, metadata, permission_mode, archived, sent_history: None }
     }
 
+    /// A new title.
+    pub const fn titled(title: String) -> Self {
+        let (metadata, permission_mode, archived) = (None, None, None);
+        let title = Some(Some(title));
+        Self::Updated { title, metadata, permission_mode, archived, sent_history: None }
+    }
+
     /// A change of the history that the model receives.
     pub const fn sent(change: SentHistoryChange) -> Self {
         let (title, metadata, archived) = (None, None, None);

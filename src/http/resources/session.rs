@@ -69,6 +69,8 @@ pub(in crate::http) struct SessionResource {
     stop_sequences: Vec<String>,
     /// The treatment of replies that the client interrupts.
     interrupted_replies: InterruptedReplies,
+    /// True if the model makes a title after the first completed run, unless there is one.
+    generate_title: bool,
     /// The effort of the model; absent for the default of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     effort: Option<Effort>,
@@ -196,6 +198,7 @@ impl SessionResource {
             client_tools,
             dispatch: session.settings.dispatch,
             interrupted_replies: session.settings.interrupted_replies,
+            generate_title: session.settings.generate_title,
             agent: session.settings.agent.map(|agent| *agent),
             user: session.settings.user,
             model: session.settings.model,

@@ -76,6 +76,10 @@ pub(crate) struct AgentProfile {
         deserialize_with = "optional_string_enum"
     )]
     interrupted_replies: Option<InterruptedReplies>,
+    /// True if the model makes titles for sessions that have none.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
+    #[schema(value_type = bool)]
+    generate_title: Option<bool>,
     /// The effort that the model spends on a reply.
     #[serde(
         default,
@@ -181,6 +185,7 @@ impl AgentProfile {
         inherited.fill("/stop_sequences", &mut request.stop_sequences, self.stop_sequences);
         let interrupted = self.interrupted_replies;
         inherited.fill("/interrupted_replies", &mut request.interrupted_replies, interrupted);
+        inherited.fill("/generate_title", &mut request.generate_title, self.generate_title);
         inherited.fill("/effort", &mut request.effort, self.effort);
         inherited.fill("/service_tier", &mut request.service_tier, self.service_tier);
         inherited.fill("/output_schema", &mut request.output_schema, self.output_schema);

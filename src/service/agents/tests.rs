@@ -33,6 +33,7 @@ fn members() -> Vec<(&'static str, Value, Value)> {
         ("/thinking", json!({ "type": "one" }), json!({ "type": "two" })),
         ("/stop_sequences", json!([]), json!(["two"])),
         ("/interrupted_replies", json!("discard"), json!("keep")),
+        ("/generate_title", json!(true), json!(false)),
         ("/effort", json!("low"), json!("high")),
         ("/service_tier", json!("auto"), json!("standard_only")),
         ("/output_schema", json!({ "type": "object" }), json!({ "type": "array" })),

@@ -108,6 +108,7 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
         described_tools,
         dispatch: request.dispatch.unwrap_or_default(),
         interrupted_replies: request.interrupted_replies.unwrap_or(defaults.interrupted_replies),
+        generate_title: request.generate_title.unwrap_or(defaults.generate_title),
         sub_agents: Vec::new(),
         user: request.user,
         created_by: None,

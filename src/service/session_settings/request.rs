@@ -84,6 +84,12 @@ pub(crate) struct CreateSession {
     /// reply is stored. When absent, the operator's default, which is `keep` if none is set.
     #[serde(default, deserialize_with = "optional_string_enum")]
     pub(in crate::service) interrupted_replies: Option<InterruptedReplies>,
+    /// True if the model makes a title after the first completed run, unless the session has one. The
+    /// request for it is not part of the conversation, but counts as usage. No title is made while a
+    /// budget applies. When absent, the operator's default, which is `false` if none is set.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = bool)]
+    pub(in crate::service) generate_title: Option<bool>,
     /// The effort that the model spends on a reply. When absent, the model's default.
     #[serde(default, deserialize_with = "optional_string_enum")]
     pub(in crate::service) effort: Option<Effort>,

@@ -66,6 +66,7 @@ pub(super) fn request() -> RequestRecord {
             compacted: None,
             summary: false,
             question: None,
+            title: None,
             chat_completions: None,
             max_tokens: None,
         },

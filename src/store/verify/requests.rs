@@ -14,7 +14,7 @@ use crate::domain::verification::Invariant;
 use crate::store::StoreError;
 
 /// The sum of one run's requests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RequestFacts {
     has_tenant: bool,
     count: i64,
@@ -22,6 +22,23 @@ pub(super) struct RequestFacts {
     answered: i64,
     usage: Usage,
     cost: Option<i64>,
+    /// The answered requests that no event reports, because the run had settled before them, and what
+    /// such requests used.
+    pub(super) unreported: (i64, Usage),
+}
+
+impl Default for RequestFacts {
+    fn default() -> Self {
+        Self {
+            has_tenant: true,
+            count: 0,
+            newest: 0,
+            answered: 0,
+            usage: Usage::default(),
+            cost: None,
+            unreported: Default::default(),
+        }
+    }
 }
 
 pub(super) async fn read(
@@ -32,31 +49,35 @@ pub(super) async fn read(
     let mut rows = query_with_usage!(
         _,
         r#"SELECT run_id, count(*) AS "count!", max(n) AS "newest!",
-                  count(stop_reason) AS "answered!", bool_and(tenant_id = $2) AS "has_tenant!", "#
+                  count(stop_reason) AS "answered!", bool_and(tenant_id = $2) AS "has_tenant!",
+                  (form ->> 'title') IS NOT NULL AS "is_for_title!", "#
             + SUMS
-            + " FROM requests WHERE session_id = $1 GROUP BY run_id",
+            + " FROM requests WHERE session_id = $1
+                GROUP BY run_id, (form ->> 'title') IS NOT NULL",
         id.as_uuid(),
         tenant.as_uuid(),
     )
     .fetch(conn);
-    let mut requests = HashMap::new();
+    let mut requests: HashMap<RunId, RequestFacts> = HashMap::new();
     while let Some(row) = rows.try_next().await? {
-        let facts = RequestFacts {
-            has_tenant: row.has_tenant,
-            count: row.count,
-            newest: row.newest,
-            answered: row.answered,
-            usage: usage_of!(row),
-            cost: row.cost,
-        };
-        requests.insert(row.run_id.into(), facts);
+        let usage = usage_of!(row);
+        let facts = requests.entry(row.run_id.into()).or_default();
+        facts.has_tenant &= row.has_tenant;
+        facts.count += row.count;
+        facts.newest = facts.newest.max(row.newest);
+        facts.answered += row.answered;
+        facts.usage += usage;
+        facts.cost = row.cost.map_or(facts.cost, |cost| Some(facts.cost.unwrap_or(0) + cost));
+        if row.is_for_title {
+            facts.unreported = (row.answered, usage);
+        }
     }
     Ok(requests)
 }
 
 pub(super) fn check(facts: &Facts, report: &mut Report) {
     for run in facts.runs.iter() {
-        let nothing = RequestFacts { has_tenant: true, ..RequestFacts::default() };
+        let nothing = RequestFacts::default();
         of_run(run, facts.requests.get(&run.id).unwrap_or(&nothing), report);
     }
     if let Some(id) = facts.requests.keys().find(|id| facts.runs.find(**id).is_none()) {

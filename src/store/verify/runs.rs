@@ -115,13 +115,15 @@ pub(super) fn tokens(usage: Usage) -> String {
     serde_json::to_string(&usage).unwrap_or_default()
 }
 
-/// The requests and tokens of each run equal those that its events report.
+/// The requests and tokens of each run equal those that its events report, besides a request for a
+/// title.
 fn requests(facts: &Facts, report: &mut Report) {
-    let mut reported: HashMap<RunId, (i32, Usage)> = HashMap::new();
+    let unreported = facts.requests.iter().map(|(id, requests)| (*id, requests.unreported));
+    let mut reported: HashMap<RunId, (i64, Usage)> = unreported.collect();
     for event in &facts.events {
         if let (Some(run_id), Body::RequestEnd { usage, is_error }) = (event.run_id, &event.body) {
             let (requests, sum) = reported.entry(run_id).or_default();
-            *requests += i32::from(!is_error);
+            *requests += i64::from(!is_error);
             *sum += *usage;
         }
     }

@@ -21,9 +21,10 @@ use crate::spans::OpenSpan;
 use crate::store::StoreError;
 use crate::store::claim::{Claims, claim_expired, claim_queued, claim_woken};
 use crate::store::retry::in_time;
-use crate::worker::run::driver::drive;
+use crate::worker::run::driver::{Driven, drive};
 use crate::worker::run::slot::Slot;
 use crate::worker::run::spans::{begin_run_span, log_span};
+use crate::worker::titles::TitleTask;
 
 /// The interval at which each process checks for unannounced work and expired leases.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -234,16 +235,28 @@ impl Worker {
         let worker = Arc::clone(self);
         self.runs.spawn(async move {
             let span = log_span(&run);
-            let others_wait = worker.drive(run, asked_at, &mut slot).instrument(span).await;
+            let title = TitleTask::of(&run);
+            let driven = worker.drive(run, asked_at, &mut slot).instrument(span).await;
             drop(slot);
-            if others_wait {
+            if driven.others_wait {
                 worker.services.bus.wake_worker();
+            }
+            if let Some(task) = title.filter(|_| driven.has_completed) {
+                worker.make_title(task);
             }
         });
     }
 
-    /// Drives a run. Returns true if another run may have waited for it.
-    async fn drive(&self, mut run: Claimed, asked_at: Duration, slot: &mut Slot) -> bool {
+    /// Makes a title for the session of a completed run. Nothing waits for it.
+    fn make_title(self: &Arc<Self>, task: Box<TitleTask>) {
+        let worker = Arc::clone(self);
+        self.titles.spawn(async move {
+            worker.titles.make(&worker.services, &task, &worker.shutdown).await;
+        });
+    }
+
+    /// Drives a run.
+    async fn drive(&self, mut run: Claimed, asked_at: Duration, slot: &mut Slot) -> Driven {
         let services = &self.services;
         let mut span = begin_run_span(services.metrics.spans(), &run);
         // The spans of requests and calls are children of the span of the run.
@@ -252,7 +265,7 @@ impl Worker {
         if run.takeovers >= GIVEN_UP_AFTER {
             // Boxed, as above: each run would hold its memory.
             Box::pin(fail_unread(services, session_id, run.fence)).await;
-            return true;
+            return Driven { others_wait: true, has_completed: false };
         }
         let (signals, _registration) = self.active.register(run_id, asked_at, &self.shutdown);
         let _active = services.metrics.active_run();
@@ -260,10 +273,10 @@ impl Worker {
             signals.cancel.cancel();
         }
         // Boxed, because the future is large.
-        let others_wait = Box::pin(drive(services, run, signals, slot, span.as_mut())).await;
+        let driven = Box::pin(drive(services, run, signals, slot, span.as_mut())).await;
         // Previews of a run that was released are still open.
         services.bus.end_previews(session_id, run_id);
-        others_wait
+        driven
     }
 }
 

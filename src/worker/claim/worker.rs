@@ -37,6 +37,7 @@ use crate::tools::lease::LeaseClock;
 use crate::tools::policy::{Evaluator, OperatorPolicy};
 use crate::worker::run::signals::ShutdownSignals;
 use crate::worker::services::Services;
+use crate::worker::titles::Titles;
 use crate::worker::transcript::TranscriptCache;
 use crate::worker::{workspace_gc, workspace_sizes};
 
@@ -95,6 +96,7 @@ pub struct Worker {
     pub(super) active: Arc<ActiveRuns>,
     pub(super) runs: TaskTracker,
     pub(super) shutdown: ShutdownSignals,
+    pub(super) titles: Titles,
     heartbeat_pool: Connections,
     drain_for: Duration,
     node: Node,
@@ -111,6 +113,7 @@ impl Worker {
             active: Arc::default(),
             runs: TaskTracker::new(),
             shutdown: ShutdownSignals::default(),
+            titles: Titles::default(),
             heartbeat_pool: parts.heartbeat_pool,
             drain_for: parts.drain_for,
             node: parts.node,
@@ -207,10 +210,16 @@ impl Worker {
         if runs > 0 {
             tracing::info!(runs, seconds = self.drain_for.as_secs(), "draining runs");
         }
-        if timeout(self.drain_for, self.runs.wait()).await.is_err() {
+        if timeout(self.drain_for, self.all_ended()).await.is_err() {
             tracing::info!(runs = self.runs.len(), "drain period over, runs released");
             self.shutdown.release_now.cancel();
-            self.runs.wait().await;
+            self.all_ended().await;
         }
+    }
+
+    /// Waits for the last run, and for the requests for titles.
+    async fn all_ended(&self) {
+        self.runs.wait().await;
+        self.titles.finish().await;
     }
 }

@@ -3,7 +3,7 @@
 mod budget;
 mod deadline;
 mod in_flight;
-mod model_try;
+pub(in crate::worker) mod model_try;
 pub(in crate::worker) mod parameters;
 mod prefix_report;
 mod previews;

@@ -13,13 +13,13 @@ const STOPPED: &str = "stopped";
 
 /// Records one try while it is executed.
 #[derive(Debug)]
-pub(super) struct TryRecorder {
+pub(in crate::worker) struct TryRecorder {
     started: Instant,
     record: ModelTry,
 }
 
 impl TryRecorder {
-    pub(super) fn begin() -> Self {
+    pub(in crate::worker) fn begin() -> Self {
         let record = ModelTry {
             started_at: Timestamp::now(),
             head_ms: None,
@@ -32,19 +32,19 @@ impl TryRecorder {
     }
 
     /// Records the head of a reply.
-    pub(super) fn head(&mut self, status: u16, head: &ReplyHead) {
+    pub(in crate::worker) fn head(&mut self, status: u16, head: &ReplyHead) {
         self.record.head_ms = Some(millis_since(self.started));
         self.record.status = Some(status);
         self.record.request_id.clone_from(&head.request_id);
     }
 
     /// Records the end of a try that was not aborted.
-    pub(super) fn ended(&mut self, error: Option<&ModelError>) {
+    pub(in crate::worker) fn ended(&mut self, error: Option<&ModelError>) {
         self.record.error = error.map(|error| error.name().to_owned());
     }
 
     /// Returns the record.
-    pub(super) fn finish(mut self) -> ModelTry {
+    pub(in crate::worker) fn finish(mut self) -> ModelTry {
         self.record.duration_ms = millis_since(self.started);
         self.record
     }

@@ -34,6 +34,7 @@ impl ModelCalls<'_> {
             compacted: view.compaction.as_ref().map(|compaction| compaction.up_to),
             summary: false,
             question: None,
+            title: None,
             chat_completions: services.model.dialect(),
             max_tokens,
         }

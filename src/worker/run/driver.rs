@@ -50,15 +50,23 @@ pub(super) struct Driver<'a> {
     tool_lists: ToolListWatch,
 }
 
-/// Drives a run until it settles or must be released. Returns true if another run of the session
-/// waits for this one.
+/// The end of a run in this process.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::worker) struct Driven {
+    /// True if another run of the session waits for this one.
+    pub(in crate::worker) others_wait: bool,
+    /// True if this driver has settled the run with an answer of the model.
+    pub(in crate::worker) has_completed: bool,
+}
+
+/// Drives a run until it settles or must be released.
 pub(in crate::worker) async fn drive(
     services: &Services,
     claim: Claimed,
     signals: Signals,
     slot: &mut Slot,
     span: Option<&mut OpenSpan>,
-) -> bool {
+) -> Driven {
     let run = RunContext::new(services, claim, signals);
     let mut driver = Driver {
         run: &run,
@@ -69,8 +77,12 @@ pub(in crate::worker) async fn drive(
         compactor: Compactor::default(),
         tool_lists: ToolListWatch::default(),
     };
+    let mut has_completed = false;
     let ended = match driver.run_steps().await {
-        Ok(()) => Ok(()),
+        Ok(()) => {
+            has_completed = true;
+            Ok(())
+        }
         Err(cause) => {
             if let (Some(span), Some(class)) = (span, cause.failure_class()) {
                 span.fail(class);
@@ -84,7 +96,7 @@ pub(in crate::worker) async fn drive(
     let writer = driver.state.writer;
     let others_wait = writer.others_wait();
     services.transcripts.insert(run.session_id(), writer.transcript);
-    others_wait
+    Driven { others_wait, has_completed }
 }
 
 impl Driver<'_> {

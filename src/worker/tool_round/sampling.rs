@@ -130,8 +130,9 @@ fn sampling_request(
     question: &SamplingRequest,
 ) -> Result<(Request, RequestForm), StopCause> {
     let model = &run.services.model;
-    let head = model.head(&run.settings().for_question(question), None, None)?;
-    let text = question.messages();
+    let prompt = question.prompt();
+    let head = model.head(&run.settings().for_prompt(prompt), None, None)?;
+    let text = prompt.messages();
     let messages = Messages { text: &text, far_breakpoint: None, is_compacted: false };
     let form = RequestForm {
         tool_choice: ToolChoice::AUTO,
@@ -141,6 +142,7 @@ fn sampling_request(
         compacted: None,
         summary: false,
         question: Some(question.clone()),
+        title: None,
         chat_completions: model.dialect(),
         max_tokens: Some(question.max_tokens),
     };

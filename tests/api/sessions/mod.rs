@@ -13,3 +13,4 @@ mod forks;
 mod import;
 mod pagination;
 mod search;
+mod titles;

@@ -26,6 +26,9 @@ pub(super) fn in_messages_form(fields: &Map<String, Value>) -> Map<String, Value
             Some("user") => messages.push(user(&message["content"])),
             Some("assistant") => messages.push(assistant(message)),
             Some("tool") => push_result(&mut messages, message),
+            Some("system" | "developer") => {
+                converted.insert("system".to_owned(), message["content"].clone());
+            }
             // Scripts do not depend on it.
             _ => {}
         }

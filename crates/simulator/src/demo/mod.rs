@@ -25,6 +25,11 @@ const NAME: &str = "simulator";
 
 const INTRODUCTION: &str = "This is the simulator, not a model.";
 
+/// The beginning of the system prompt in requests for the title of a conversation.
+const TITLE_PROMPT: &str = "Write a title for the conversation";
+/// The most words in a title.
+const TITLE_WORDS: usize = 6;
+
 /// Returns the demonstration's reply to a request.
 pub(crate) fn reply(request: ApiRequest<'_>, position: &Position) -> Reply {
     let mut reply = Reply::of(content(request, position));
@@ -33,6 +38,9 @@ pub(crate) fn reply(request: ApiRequest<'_>, position: &Position) -> Reply {
 }
 
 fn content(request: ApiRequest<'_>, position: &Position) -> Vec<Block> {
+    if request.tools().is_empty() && request.system().starts_with(TITLE_PROMPT) {
+        return vec![Block::text(title(&position.user))];
+    }
     let mut intents = intents::step(&position.user, position.round);
     intents.retain(|intent| request.offers(intent.tool()));
     match request.choice() {
@@ -54,6 +62,13 @@ fn content(request: ApiRequest<'_>, position: &Position) -> Vec<Block> {
         return vec![Block::text(closing(request, position))];
     }
     calls(request, position, &intents)
+}
+
+/// Returns the first words of the first quoted text.
+fn title(user: &str) -> String {
+    let quoted = user.lines().find(|line| !line.starts_with('<') && !line.trim().is_empty());
+    let words = quoted.unwrap_or("Conversation").split_whitespace();
+    words.take(TITLE_WORDS).collect::<Vec<_>>().join(" ")
 }
 
 fn calls(request: ApiRequest<'_>, position: &Position, intents: &[Intent]) -> Vec<Block> {

@@ -45,6 +45,8 @@ pub struct Script {
 pub struct Conversation {
     /// A substring of the latest user text, ignoring case; absent matches every text.
     pub when: Option<String>,
+    /// A substring of the system prompt, ignoring case; absent matches every one.
+    pub when_system: Option<String>,
     /// The replies, in order. After the last one the reply is the text "(script ended)".
     pub replies: Vec<Reply>,
 }
@@ -107,11 +109,15 @@ impl Script {
         nth(&self.compaction, number)
     }
 
-    /// The first conversation whose `when` occurs in `user`, with its index.
-    pub(crate) fn find(&self, user: &str) -> Option<(usize, &Conversation)> {
-        let user = user.to_lowercase();
+    /// The first conversation whose conditions are met by the user's text and the system prompt,
+    /// with its index.
+    pub(crate) fn find(&self, user: &str, system: &str) -> Option<(usize, &Conversation)> {
+        let [user, system] = [user, system].map(str::to_lowercase);
+        let has = |text: &str, part: &Option<String>| {
+            part.as_ref().is_none_or(|part| text.contains(&part.to_lowercase()))
+        };
         self.conversations.iter().enumerate().find(|(_, conversation)| {
-            conversation.when.as_ref().is_none_or(|when| user.contains(&when.to_lowercase()))
+            has(&user, &conversation.when) && has(&system, &conversation.when_system)
         })
     }
 }

@@ -103,9 +103,19 @@ fn a_raw_stream_is_read_from_a_file_next_to_the_script() {
 fn the_first_matching_conversation_is_found_ignoring_case() {
     let text = r#"{"conversations": [{"when": "Main"}, {"when": "read"}, {}]}"#;
     let script = Script::from_json(text).unwrap();
-    let found = |user| script.find(user).map(|(number, _)| number);
+    let found = |user| script.find(user, "").map(|(number, _)| number);
     assert_eq!(["READ MAIN", "read", "x"].map(found), [Some(0), Some(1), Some(2)]);
-    assert!(Script::demo().find("x").is_none());
+    assert!(Script::demo().find("x", "").is_none());
+}
+
+#[test]
+fn a_conversation_can_be_for_one_system_prompt() {
+    let text = r#"{"conversations": [{"when": "a", "when_system": "TITLE"}, {"when": "a"}]}"#;
+    let script = Script::from_json(text).unwrap();
+    let found = |user, system| script.find(user, system).map(|(number, _)| number);
+    assert_eq!(found("A", "Write a title."), Some(0));
+    assert_eq!(found("A", "Be brief."), Some(1));
+    assert_eq!(found("b", "Write a title."), None);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::service::Error;
 use crate::service::sessions::{self, SessionUpdate, UpdateSession};
 
 /// The members of a session that are given at creation and never change.
-const PINNED: [&str; 23] = [
+const PINNED: [&str; 24] = [
     "/agent",
     "/betas",
     "/budget",
@@ -26,6 +26,7 @@ const PINNED: [&str; 23] = [
     "/dispatch",
     "/effort",
     "/external_id",
+    "/generate_title",
     "/interrupted_replies",
     "/limits",
     "/max_tokens",

@@ -80,6 +80,8 @@ struct ExportSettings {
     tools: Vec<Value>,
     dispatch: Dispatch,
     interrupted_replies: InterruptedReplies,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    generate_title: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     workspace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,6 +136,7 @@ impl ExportHeader {
                 tools,
                 dispatch: settings.dispatch,
                 interrupted_replies: settings.interrupted_replies,
+                generate_title: settings.generate_title,
                 workspace: session.workspace.filter(|folder| Some(folder.as_str()) != default),
                 thinking: settings.thinking,
                 stop_sequences: settings.stop_sequences,
