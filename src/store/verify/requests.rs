@@ -36,7 +36,7 @@ impl Default for RequestFacts {
             answered: 0,
             usage: Usage::default(),
             cost: None,
-            unreported: Default::default(),
+            unreported: (0, Usage::default()),
         }
     }
 }
