@@ -309,7 +309,7 @@ fn the_document_lists_which_routes_are_open_and_how_others_refuse() {
             open.push(route.path);
             continue;
         }
-        if route.is_of_managed_agents() {
+        if route.is_of_managed_agents() || route.is_openai() {
             // These responses have a format of their own.
             let has =
                 |status: &str| route.responses[status]["content"]["application/json"].is_object();
