@@ -97,7 +97,7 @@ impl Metrics {
             model_circuit_open: gauge(
                 &mut registry,
                 "model_circuit_open",
-                "1 while the circuit breaker of the model is open, otherwise 0",
+                "1 while the circuit breaker of a model is open, otherwise 0",
             ),
             model_circuit: Mutex::default(),
             webhook_attempts: counters(
@@ -242,13 +242,13 @@ impl Metrics {
         self.model_retries.get_or_create(&[("outcome", "withheld")]).inc();
     }
 
-    /// Sets the state of the model's circuit breaker.
+    /// Sets the worst state of the models' circuit breakers.
     pub fn model_circuit(&self, circuit: Circuit) {
         self.model_circuit_open.set(i64::from(circuit != Circuit::Closed));
         *self.model_circuit.lock().unwrap_or_else(PoisonError::into_inner) = Some(circuit);
     }
 
-    /// Returns the state of the model's circuit breaker; none in a process without model requests.
+    /// Returns the worst state of the models' circuit breakers; none in a process without model requests.
     pub fn circuit(&self) -> Option<Circuit> {
         *self.model_circuit.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-/// The state of the circuit breaker in front of a server that the service depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+/// The state of the circuit breaker in front of a server that the service depends on, from the best
+/// to the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Circuit {
     /// Requests are sent.

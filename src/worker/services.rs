@@ -35,7 +35,7 @@ pub(in crate::worker) struct Services {
     /// The lifetime of the cached prefix that requests ask for, if any.
     pub(in crate::worker) prompt_cache: Option<CacheTtl>,
     pub(in crate::worker) metrics: Arc<Metrics>,
-    /// The circuit breaker and the retry budget of the model.
+    /// The circuit breakers and the retry budgets of the models.
     pub(in crate::worker) server_health: ServerHealth,
     pub(in crate::worker) lost_leases: LostLeases,
     /// The time of the last renewal of leases that succeeded. Each run has a clock of its own.

@@ -14,6 +14,7 @@ const MODEL_SERVERS: BreakerConfig = BreakerConfig {
     failures: 10,
     first_open: Duration::from_secs(1),
     longest_open: Duration::from_secs(30),
+    probe_patience: Duration::from_secs(15),
 };
 
 /// The configuration of a circuit breaker.
@@ -25,6 +26,8 @@ pub struct BreakerConfig {
     pub first_open: Duration,
     /// The maximum of this time, which doubles with each failed probe.
     pub longest_open: Duration,
+    /// The time after which another probe is sent although the one before has no result yet.
+    pub probe_patience: Duration,
 }
 
 /// The health of a server, as one request observed it.
@@ -90,6 +93,7 @@ enum State {
     /// One request, the probe, is in flight.
     Probing {
         open_for: Duration,
+        since: Instant,
     },
 }
 
@@ -106,20 +110,37 @@ impl Breaker {
         Self { config, state, circuit: watch::channel(Circuit::Closed).0 }
     }
 
-    /// Admits a request, or returns when the next one may be admitted; `None` while a probe is in
-    /// flight.
-    pub fn enter(&self, now: Instant) -> Result<Pass<'_>, Option<Instant>> {
+    /// Admits a request, or returns when the next one may be admitted.
+    pub fn enter(&self, now: Instant) -> Result<Pass<'_>, Instant> {
         let mut state = self.state();
+        let next = self.next_probe_in(&state, now);
         let is_probe = match *state {
             State::Closed { .. } => false,
-            State::Open { until, .. } if now < until => return Err(Some(until)),
-            State::Probing { .. } => return Err(None),
-            State::Open { open_for, .. } => {
-                self.change(&mut state, State::Probing { open_for });
+            State::Open { .. } | State::Probing { .. } if now < next => return Err(next),
+            State::Open { open_for, .. } | State::Probing { open_for, .. } => {
+                self.change(&mut state, State::Probing { open_for, since: now });
                 true
             }
         };
         Ok(Pass { breaker: self, is_probe, is_reported: false })
+    }
+
+    /// The earliest time of the next probe, or now if the circuit is closed.
+    pub(super) fn next_probe(&self, now: Instant) -> Instant {
+        self.next_probe_in(&self.state(), now)
+    }
+
+    fn next_probe_in(&self, state: &State, now: Instant) -> Instant {
+        match *state {
+            State::Closed { .. } => now,
+            State::Open { until, .. } => until,
+            State::Probing { since, .. } => since + self.config.probe_patience,
+        }
+    }
+
+    /// Returns true if the circuit is closed and the last request did not fail.
+    pub(super) fn is_unimpaired(&self) -> bool {
+        matches!(*self.state(), State::Closed { failures: 0 })
     }
 
     /// The state of the circuit.
@@ -133,7 +154,7 @@ impl Breaker {
     }
 
     fn record(&self, is_probe: bool, health: Health, now: Instant) {
-        let BreakerConfig { failures: limit, first_open, longest_open } = self.config;
+        let BreakerConfig { failures: limit, first_open, longest_open, .. } = self.config;
         let mut state = self.state();
         let next = match (&*state, health) {
             (State::Closed { failures }, Health::Unhealthy) if failures + 1 < limit => {
@@ -148,7 +169,7 @@ impl Breaker {
             (State::Closed { .. } | State::Probing { .. }, Health::Healthy) => {
                 State::Closed { failures: 0 }
             }
-            (State::Probing { open_for }, Health::Unhealthy) => {
+            (State::Probing { open_for, .. }, Health::Unhealthy) => {
                 let open_for = (*open_for * 2).min(longest_open);
                 State::Open { until: now + open_for, open_for }
             }
@@ -159,7 +180,7 @@ impl Breaker {
     /// Reopens the circuit for the next probe after a probe was dropped without a result.
     fn release_probe(&self, now: Instant) {
         let mut state = self.state();
-        if let State::Probing { open_for } = *state {
+        if let State::Probing { open_for, .. } = *state {
             self.change(&mut state, State::Open { until: now, open_for });
         }
     }
@@ -230,7 +251,7 @@ mod tests {
         assert_eq!(breaker.circuit(), Circuit::Closed);
         breaker.enter(now).unwrap().report(Health::Unhealthy, now);
         assert_eq!(breaker.circuit(), Circuit::Open);
-        assert_eq!(breaker.enter(now).unwrap_err(), Some(now + MODEL_SERVERS.first_open));
+        assert_eq!(breaker.enter(now).unwrap_err(), now + MODEL_SERVERS.first_open);
     }
 
     #[test]
@@ -240,7 +261,7 @@ mod tests {
         let now = start + MODEL_SERVERS.first_open;
         let mut probe = breaker.enter(now).unwrap();
         assert_eq!(breaker.circuit(), Circuit::HalfOpen);
-        assert_eq!(breaker.enter(now).unwrap_err(), None);
+        assert_eq!(breaker.enter(now).unwrap_err(), now + MODEL_SERVERS.probe_patience);
         probe.report(Health::Healthy, now);
         assert_eq!(breaker.circuit(), Circuit::Closed);
         breaker.enter(now).unwrap();
@@ -252,12 +273,23 @@ mod tests {
         let breaker = opened(now);
         let mut open_periods = Vec::new();
         for _ in 0..7 {
-            let until = breaker.enter(now).unwrap_err().unwrap();
+            let until = breaker.enter(now).unwrap_err();
             open_periods.push((until - now).as_secs());
             now = until;
             breaker.enter(now).unwrap().report(Health::Unhealthy, now);
         }
         assert_eq!(open_periods, [1, 2, 4, 8, 16, 30, 30]);
+    }
+
+    #[test]
+    fn a_probe_without_a_result_does_not_keep_the_circuit_open() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        let first = start + MODEL_SERVERS.first_open;
+        let _stalled = breaker.enter(first).unwrap();
+        let second = first + MODEL_SERVERS.probe_patience;
+        breaker.enter(second).unwrap().report(Health::Healthy, second);
+        assert_eq!(breaker.circuit(), Circuit::Closed);
     }
 
     #[test]

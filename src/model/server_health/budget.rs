@@ -1,4 +1,4 @@
-//! A retry budget over all runs of the process.
+//! A retry budget over all runs of the process with one model.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -37,6 +37,13 @@ impl RetryBudget {
         let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         account.catch_up(now);
         account.balance = (account.balance + EARNED_PER_FIRST_TRY).min(MAX_BALANCE);
+    }
+
+    /// Returns true if no retry was reserved that has not been earned since.
+    pub(super) fn is_full(&self, now: Instant) -> bool {
+        let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        account.catch_up(now);
+        account.balance >= MAX_BALANCE
     }
 
     /// Reserves one retry and returns the delay until it may be sent, or `None` if too many retries

@@ -18,6 +18,7 @@ const BREAKER_CONFIG: BreakerConfig = BreakerConfig {
     failures: 5,
     first_open: Duration::from_secs(30),
     longest_open: Duration::from_secs(30),
+    probe_patience: Duration::from_secs(30),
 };
 /// Maximum time that a call waits for a reconnecting server. It also waits at most half of its own
 /// timeout.
@@ -89,7 +90,7 @@ impl Server {
     ) -> Result<CallToolResult, ServerCallFailure> {
         let now = Instant::now();
         let mut pass = self.breaker.enter(now).map_err(|until| {
-            let seconds = until.map_or(1, |until| until.duration_since(now).as_secs().max(1));
+            let seconds = until.duration_since(now).as_secs().max(1);
             ServerCallFailure::CircuitOpen(seconds)
         })?;
         let sent = async {

@@ -12,6 +12,9 @@ use crate::worker::run::slot::{Slot, TimeSlices};
 /// Runs that may wait without a slot, for each slot: the process keeps each of them in memory, and
 /// renews its lease.
 const WAITING_PER_SLOT: usize = 8;
+/// Runs that may wait without a slot, if there are few slots: a model that fails must not delay the
+/// runs with others.
+const LEAST_WAITING: usize = 1024;
 
 /// The slots of a worker.
 #[derive(Debug)]
@@ -26,7 +29,7 @@ impl Slots {
     /// A number of slots, and the memory in bytes that the histories of their runs may use.
     pub(in crate::worker) fn new(slots: usize, memory: usize) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
-        let waiting = semaphore(slots.saturating_mul(WAITING_PER_SLOT));
+        let waiting = semaphore(slots.saturating_mul(WAITING_PER_SLOT).max(LEAST_WAITING));
         let slices = Arc::new(TimeSlices { has_queue: Arc::default(), paused: semaphore(slots) });
         Self { free: semaphore(slots), waiting, slices, memory: HistoryMemory::new(memory) }
     }
@@ -101,7 +104,7 @@ mod tests {
     fn the_number_of_runs_that_wait_without_a_slot_is_limited() {
         let slots = Slots::new(1, MEMORY);
         let mut waiting = Vec::new();
-        for _ in 0..WAITING_PER_SLOT {
+        for _ in 0..LEAST_WAITING {
             let mut slot = slot(&slots);
             slot.release();
             waiting.push(slot);

@@ -2,23 +2,22 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::ModelCalls;
 use super::deadline::RequestDeadline;
 use crate::domain::circuit::Circuit;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::model::ModelError;
-use crate::model::server_health::Pass;
+use crate::model::server_health::{Admission, Pass};
 use crate::worker::run::slot::SLOT_KEPT_FOR;
 use crate::worker::run::state::RunState;
 use crate::worker::run::stop_cause::StopCause;
 
 /// Longest time that a run waits for an open circuit breaker. Nothing is sent meanwhile.
 const GIVE_UP_AFTER: Duration = Duration::from_mins(10);
-/// Longest wait for another run's trial request before the breaker is asked again.
-const TRIAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl<'a> ModelCalls<'a> {
     /// Announces the next try and waits for it.
@@ -30,10 +29,12 @@ impl<'a> ModelCalls<'a> {
         deadline: RequestDeadline,
     ) -> Result<(), StopCause> {
         announce_retry(state, failures, delay).await?;
-        wait(state, deadline.limit(sleep(delay)), delay > SLOT_KEPT_FOR).await
+        let is_open = self.run.model_health.breaker.circuit() != Circuit::Closed;
+        wait(state, deadline.limit(sleep(delay)), is_open || delay > SLOT_KEPT_FOR).await
     }
 
-    /// Waits until the circuit breaker permits a request.
+    /// Waits until the circuit breaker of the model permits a request. The run holds no slot
+    /// meanwhile.
     pub(super) async fn permit(
         &self,
         state: &mut RunState<'_>,
@@ -41,38 +42,29 @@ impl<'a> ModelCalls<'a> {
         deadline: RequestDeadline,
     ) -> Result<Pass<'a>, StopCause> {
         let services = self.run.services;
-        let breaker = &services.server_health.breaker;
+        let mut admission = Admission::of(&self.run.model_health);
         let since = Instant::now();
         let mut is_announced = false;
         loop {
             let now = Instant::now();
-            let until = match breaker.enter(now) {
+            let not_yet = match admission.enter(now) {
                 Ok(pass) => {
-                    services.metrics.model_circuit(breaker.circuit());
+                    services.metrics.model_circuit(services.server_health.circuit(now));
                     return Ok(pass);
                 }
-                Err(until) => until.unwrap_or(now + TRIAL_TIMEOUT),
+                Err(not_yet) => not_yet,
             };
             let waited = now - since;
-            if waited > GIVE_UP_AFTER {
+            if waited >= GIVE_UP_AFTER {
                 return Err(StopCause::Model(ModelError::CircuitOpen(waited)));
             }
             if !std::mem::replace(&mut is_announced, true) {
-                announce_retry(state, failures, until - now).await?;
+                announce_retry(state, failures, not_yet.until.saturating_duration_since(now))
+                    .await?;
             }
-            let mut changes = breaker.watch();
-            let closed = async {
-                // An error would mean that the breaker is dropped, but this run's services own it.
-                let _ = changes.wait_for(|circuit| *circuit == Circuit::Closed).await;
-            };
-            let closed_or_due = async {
-                tokio::select! {
-                    () = closed => {}
-                    () = sleep_until(until) => {}
-                }
-            };
-            let is_long = waited + (until - now) > SLOT_KEPT_FOR;
-            wait(state, deadline.limit(closed_or_due), is_long).await?;
+            let admitted = admission.wait();
+            let admitted = timeout_at(since + GIVE_UP_AFTER, admitted).map(drop);
+            wait(state, deadline.limit(admitted), true).await?;
         }
     }
 }

@@ -73,7 +73,7 @@ impl ModelCalls<'_> {
         ids: ReplyIds,
     ) -> Result<Reply, StopCause> {
         let services = self.run.services;
-        services.server_health.budget.earn(Instant::now());
+        self.run.model_health.budget.earn(Instant::now());
         let is_answer = self.in_flight.as_ref().is_some_and(RequestInFlight::is_answer);
         let deadline =
             if is_answer { RequestDeadline::of(&state.progress) } else { RequestDeadline::NONE };
@@ -93,7 +93,7 @@ impl ModelCalls<'_> {
             let Some(delay) = delay else {
                 return Err(StopCause::Model(error));
             };
-            let Some(turn) = services.server_health.budget.spend(Instant::now()) else {
+            let Some(turn) = self.run.model_health.budget.spend(Instant::now()) else {
                 services.metrics.model_retry_withheld();
                 return Err(StopCause::Model(error));
             };
@@ -164,7 +164,7 @@ impl ModelCalls<'_> {
         self.tries.push(finished);
         drop(pass);
         let services = self.run.services;
-        services.metrics.model_circuit(services.server_health.breaker.circuit());
+        services.metrics.model_circuit(services.server_health.circuit(Instant::now()));
         services.metrics.model_request(match &ended {
             Ok(Ok(_)) => RequestOutcome::Replied,
             Ok(Err(_)) => RequestOutcome::Failed,

@@ -1,6 +1,9 @@
 //! The facts of a run that do not change while it is driven.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::signals::Signals;
 use super::stop_cause::StopCause;
@@ -10,6 +13,7 @@ use crate::domain::limits::Limits;
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
 use crate::model::Head;
+use crate::model::server_health::ModelHealth;
 use crate::store::StoreError;
 use crate::store::retry::{DatabaseFailure as _, Retry, retry_while_unavailable};
 use crate::worker::services::Services;
@@ -22,12 +26,15 @@ pub(in crate::worker) struct RunContext<'a> {
     pub(in crate::worker) signals: Signals,
     /// The limits of the message, completed by those of the session.
     pub(in crate::worker) limits: Limits,
+    /// The circuit breaker and the retry budget of the session's model.
+    pub(in crate::worker) model_health: Arc<ModelHealth>,
 }
 
 impl<'a> RunContext<'a> {
     pub(in crate::worker) fn new(services: &'a Services, claim: Claimed, signals: Signals) -> Self {
         let limits = claim.options.limits.or(&claim.settings.limits);
-        Self { services, claim, signals, limits }
+        let model_health = services.server_health.of(&claim.settings.model, Instant::now());
+        Self { services, claim, signals, limits, model_health }
     }
 
     pub(in crate::worker) fn run_id(&self) -> RunId {

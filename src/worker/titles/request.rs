@@ -36,8 +36,9 @@ pub(super) async fn send(
     title: TitleRequest,
     stop: &CancellationToken,
 ) -> Option<Ended> {
-    let health = &services.server_health;
-    let mut pass = health.breaker.enter(tokio::time::Instant::now()).ok()?;
+    let now = tokio::time::Instant::now();
+    let health = services.server_health.of(&task.settings.model, now);
+    let mut pass = health.breaker.enter(now).ok()?;
     let request = request_of(services, task, &title)?;
     let (body, started) = (request.body.clone(), Instant::now());
     let mut recorder = TryRecorder::begin();
@@ -51,7 +52,7 @@ pub(super) async fn send(
         pass.report(seen, tokio::time::Instant::now());
     }
     drop(pass);
-    services.metrics.model_circuit(health.breaker.circuit());
+    services.metrics.model_circuit(services.server_health.circuit(tokio::time::Instant::now()));
     services.metrics.model_request(match &ended {
         Some(Ok(_)) => RequestOutcome::Replied,
         Some(Err(_)) => RequestOutcome::Failed,

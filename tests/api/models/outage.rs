@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{TestApp, says};
+use crate::support::{Session, Setup, TestApp, says};
 
 /// A failure status whose headers ask for an immediate retry.
 fn soon(status: u16) -> Value {
@@ -81,6 +81,41 @@ async fn the_circuit_opens_after_ten_failures_in_a_row_and_closes_after_one_succ
         .map(|event| &event["attempt"])
         .collect();
     assert_eq!(attempts, [0], "one report of the wait, and no failure");
+}
+
+/// The number of announced retries of a session.
+async fn rescheduled(session: &Session<'_>) -> usize {
+    let events = session.events().await;
+    events.iter().filter(|event| event["type"] == "session.status_rescheduled").count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_fails_does_not_delay_runs_with_another_model() {
+    let pause = json!({ "status": 529, "headers": { "retry-after": "5" } });
+    let mut last = says("Here I am.");
+    last["fail_first"] = json!([soon(529), pause]);
+    let script = json!({ "conversations": [
+        { "when": "first", "replies": [soon(529)] },
+        { "when": "second", "replies": [last] },
+        { "replies": [says("Me too.")] },
+    ], "otherwise": "refuse" });
+    let setup = Setup { slots: Some(1), ..Setup::default() };
+    let app = TestApp::start_with(script, setup).await;
+    let dead = || app.session_with(json!({ "model": "claude-haiku-4-5" }));
+    assert_eq!(dead().await.ask("first").await["status"], "failed");
+    let second = dead().await;
+    let run = second.post(json!({ "content": "second" })).await;
+    wait_until_open(&app).await;
+    assert_eq!(app.upstream().len(), 10);
+
+    // The only slot is free, and no request of the other model waits.
+    let other = app.session_with(json!({ "model": "claude-sonnet-4-6" })).await;
+    assert_eq!(other.ask("third").await["output_text"], "Me too.");
+    assert_eq!(app.upstream().len(), 11, "the failing model was not tried meanwhile");
+    assert_eq!(rescheduled(&other).await, 0);
+    assert_ne!(circuit(&app).await.0, "closed");
+    assert_eq!(second.settled(&run).await["output_text"], "Here I am.");
+    assert_eq!(circuit(&app).await, ("closed".to_owned(), "0".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
