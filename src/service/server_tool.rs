@@ -1,12 +1,15 @@
 //! Tools that the model provider runs, as sessions name them.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::error::{Error, FieldError};
 use super::json::escape;
-use crate::domain::server_tool::ServerTool;
+use crate::domain::model::Capabilities;
+use crate::domain::server_tool::{CALLERS, ServerTool};
 
 /// A tool that the model provider runs, with options.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -14,7 +17,7 @@ pub(crate) struct SessionServerTool {
     /// The name: `web_search`, `web_fetch` or `code_execution`, if the operator enables it.
     pub(crate) name: String,
     /// Options of the tool: `max_uses`, `allowed_domains`, `blocked_domains`, `user_location`,
-    /// `citations`, `max_content_tokens`, as far as the tool has them.
+    /// `citations`, `max_content_tokens`, `allowed_callers`, as far as the tool has them.
     #[schema(value_type = Object)]
     pub(crate) options: Map<String, Value>,
 }
@@ -33,14 +36,21 @@ impl SessionServerTool {
         Self { name: name.to_owned(), options: Map::new() }
     }
 
-    /// The errors in its options.
-    pub(crate) fn problems(&self, tool: &ServerTool, index: usize) -> Vec<FieldError> {
+    /// The errors in its options, for a model with these capabilities.
+    pub(crate) fn problems(
+        &self,
+        tool: &ServerTool,
+        index: usize,
+        model: &Capabilities,
+    ) -> Vec<FieldError> {
         let mut errors = Vec::new();
         for (name, value) in &self.options {
-            let problem = if tool.options().contains(&name.as_str()) {
-                option_problem(name, value)
-            } else {
+            let problem = if !tool.options().contains(&name.as_str()) {
                 Some("is not an option of this tool")
+            } else if name == "allowed_callers" && is_called_from_code(value) && !filters(model) {
+                Some("is not supported by the model, which cannot call tools from code")
+            } else {
+                option_problem(name, value)
             };
             if let Some(message) = problem {
                 let pointer = format!("/tools/{index}/options/{}", escape(name));
@@ -55,11 +65,29 @@ impl SessionServerTool {
         errors
     }
 
-    /// The definition as it is pinned and sent to the model.
-    pub(crate) fn definition(&self, tool: &ServerTool) -> Result<Box<RawValue>, Error> {
+    /// The definition as it is pinned and sent to a model with these capabilities.
+    pub(crate) fn definition(
+        &self,
+        tool: &ServerTool,
+        model: &Capabilities,
+    ) -> Result<Box<RawValue>, Error> {
         let Self { name, options } = self;
-        to_raw_value(&Definition { r#type: &tool.r#type, name, options }).map_err(Error::internal)
+        let mut options = Cow::Borrowed(options);
+        if tool.needs_direct_caller(model) && !options.contains_key("allowed_callers") {
+            options.to_mut().insert("allowed_callers".to_owned(), json!(["direct"]));
+        }
+        let definition = Definition { r#type: tool.type_for(model), name, options: &options };
+        to_raw_value(&definition).map_err(Error::internal)
     }
+}
+
+/// Returns false if the model is known not to call tools from code.
+fn filters(model: &Capabilities) -> bool {
+    model.dynamic_filtering != Some(false)
+}
+
+fn is_called_from_code(callers: &Value) -> bool {
+    callers.as_array().is_some_and(|callers| callers.iter().any(|caller| caller != "direct"))
 }
 
 fn option_problem(name: &str, value: &Value) -> Option<&'static str> {
@@ -72,6 +100,15 @@ fn option_problem(name: &str, value: &Value) -> Option<&'static str> {
             let domains = value.as_array().filter(|domains| !domains.is_empty());
             let fits = domains.is_some_and(|domains| domains.iter().all(is_domain));
             (!fits).then_some("is not a list of domains")
+        }
+        "allowed_callers" => {
+            let callers = value.as_array().filter(|callers| !callers.is_empty());
+            let is_caller =
+                |caller: &Value| caller.as_str().is_some_and(|caller| CALLERS.contains(&caller));
+            let fits = callers.is_some_and(|callers| callers.iter().all(is_caller));
+            (!fits).then_some(
+                "is not a list of direct, code_execution_20250825 and code_execution_20260120",
+            )
         }
         _ => (!value.is_object()).then_some("is not an object"),
     }

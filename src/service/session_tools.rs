@@ -37,9 +37,10 @@ pub(crate) struct SessionTools {
     pub(crate) described_tools: Vec<String>,
 }
 
-/// Builds the definitions of the tools that a session names, or of the default tools.
+/// Builds the definitions of the tools that a session with this model names, or of the default tools.
 pub(crate) fn session_tools(
     service: &Service,
+    model: &str,
     wanted: Option<&[SessionTool]>,
     defaults: Option<&[String]>,
 ) -> Result<SessionTools, Error> {
@@ -49,7 +50,7 @@ pub(crate) fn session_tools(
         Error::field("/tools", format!("names a tool that does not exist: {name:?}"))
     })?;
     let own = named.with_descriptions(service, own)?;
-    let own = joined(&own, &named.server_definitions(service)?)?;
+    let own = joined(&own, &named.server_definitions(service, model)?)?;
     let errors = problems(named.clients.iter().copied(), &defined_names(&own));
     if !errors.is_empty() {
         return Err(Error::Validation(errors));
@@ -122,7 +123,8 @@ impl<'a> Named<'a> {
     }
 
     /// The definitions of the tools of the model provider, in a JSON array.
-    fn server_definitions(&self, service: &Service) -> Result<Box<RawValue>, Error> {
+    fn server_definitions(&self, service: &Service, model: &str) -> Result<Box<RawValue>, Error> {
+        let model = service.defaults.model_rules.models.find(model);
         let (mut definitions, mut errors) = (Vec::new(), Vec::new());
         let mut names: Vec<&str> = Vec::new();
         for (index, wanted) in &self.servers {
@@ -139,8 +141,8 @@ impl<'a> Named<'a> {
                 refuse(format!("is the name of another tool: {}", wanted.name));
             }
             names.push(&wanted.name);
-            errors.extend(wanted.problems(tool, *index));
-            definitions.push(wanted.definition(tool)?);
+            errors.extend(wanted.problems(tool, *index, &model));
+            definitions.push(wanted.definition(tool, &model)?);
         }
         if errors.is_empty() {
             to_raw_value(&definitions).map_err(Error::internal)

@@ -90,6 +90,17 @@ impl<'a> Model<'a> {
         self.is_simulator() || self.version <= (4, 6)
     }
 
+    /// True if tools can be called from code that the model executes. Documentation of programmatic
+    /// tool calling, "Model compatibility": Opus and Sonnet from 4.5, and Fable; Haiku 4.5 accepts the
+    /// versions of the tools, but not such calls.
+    pub(crate) fn calls_from_code(self) -> bool {
+        match self.family {
+            Family::Simulator | Family::Fable | Family::Other => true,
+            Family::Opus | Family::Sonnet => self.version >= (4, 5),
+            Family::Haiku => self.version >= (5, 0),
+        }
+    }
+
     /// True if `messages` can contain system messages.
     pub(crate) fn takes_system_messages(self) -> bool {
         match self.family {

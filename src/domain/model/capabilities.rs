@@ -107,6 +107,10 @@ pub struct Capabilities {
     /// True if the provider compacts a conversation on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compaction: Option<bool>,
+    /// True if the model accepts the versions of server tools that run code by default, such as
+    /// `web_search_20260209`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dynamic_filtering: Option<bool>,
     /// Minimum length of a cached prefix in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_cache_tokens: Option<u64>,
@@ -131,6 +135,7 @@ impl Capabilities {
             pdf_input: self.pdf_input.or(other.pdf_input),
             context_management: self.context_management.or(other.context_management),
             compaction: self.compaction.or(other.compaction),
+            dynamic_filtering: self.dynamic_filtering.or(other.dynamic_filtering),
             min_cache_tokens: self.min_cache_tokens.or(other.min_cache_tokens),
         }
     }

@@ -65,6 +65,7 @@ impl Models {
                 pdf_input: None,
                 context_management: None,
                 compaction: None,
+                dynamic_filtering: None,
                 min_cache_tokens: None,
                 ..known
             },

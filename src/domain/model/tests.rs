@@ -113,6 +113,7 @@ fn of_chat_completions_servers_only_the_operators_models_are_listed() {
         pdf_input: Some(true),
         compaction: Some(true),
         context_management: Some(true),
+        dynamic_filtering: Some(true),
         min_cache_tokens: Some(1),
         ..Capabilities::default()
     };

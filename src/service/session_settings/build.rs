@@ -65,10 +65,10 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
     check_mode(service, request.permission_mode)?;
     let permissions = request.permissions.unwrap_or_default();
     check_rules(service, &permissions)?;
-    let SessionTools { definitions: tools, client_tools, described_tools } =
-        session_tools(service, request.tools.as_deref(), defaults.tools.as_deref())?;
-    let offered_tools = service.tools.tools_of_same_servers(&tools);
     let model = request.model.unwrap_or_else(|| defaults.model.clone());
+    let SessionTools { definitions: tools, client_tools, described_tools } =
+        session_tools(service, &model, request.tools.as_deref(), defaults.tools.as_deref())?;
+    let offered_tools = service.tools.tools_of_same_servers(&tools);
     let limits = request.limits.or(&defaults.limits);
     let price = defaults.prices.current().get(&model).copied();
     let costs = [("/limits/cost", limits.cost), ("/budget/cost", request.budget.cost)];

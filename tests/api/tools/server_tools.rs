@@ -40,6 +40,70 @@ async fn a_session_names_server_tools_like_other_tools_and_they_are_sent_after_b
     );
 }
 
+/// The server tools that were sent last.
+fn sent(app: &TestApp) -> Value {
+    let upstream = app.upstream();
+    upstream.body(upstream.len() - 1)["tools"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bare_name_selects_the_newest_version_that_the_model_accepts() {
+    let names = ["web_search", "web_fetch", "code_execution"];
+    let server_tools = names.map(|name| name.parse().unwrap()).into();
+    let model_rules = ModelRules { server_tools, ..ModelRules::default() };
+    let script = replies(&[says("Yes.")]);
+    let app = TestApp::start_with(script, Setup { model_rules, ..Setup::default() }).await;
+    let older = ["web_search_20250305", "web_fetch_20250910", "code_execution_20250825"];
+    let newest = ["web_search_20260318", "web_fetch_20260318", "code_execution_20260521"];
+    for (model, expected) in [
+        ("claude-haiku-4-5", older),
+        ("claude-sonnet-4-5", older),
+        ("claude-opus-4-5", older),
+        ("claude-sonnet-4-6", newest),
+    ] {
+        let session = app.session_with(json!({ "model": model, "tools": names })).await;
+        let run = session.ask(&format!("Hi {model}")).await;
+        assert_eq!(run["output_text"], "Yes.", "{model}: {run}");
+        let tools = sent(&app);
+        let types: Vec<&Value> =
+            tools.as_array().unwrap().iter().map(|tool| &tool["type"]).collect();
+        assert_eq!(types, expected, "{model}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_callers_of_a_server_tool_are_those_that_the_model_supports() {
+    let server_tools = vec!["web_search_20260209".parse().unwrap()];
+    let model_rules = ModelRules { server_tools, ..ModelRules::default() };
+    let script = replies(&[says("Yes.")]);
+    let app = TestApp::start_with(script, Setup { model_rules, ..Setup::default() }).await;
+    let search = |callers: &Value| json!({ "name": "web_search", "options": { "allowed_callers": callers } });
+    let direct = json!(["direct"]);
+    let code = json!(["direct", "code_execution_20260120"]);
+    for (model, tool, callers) in [
+        ("claude-haiku-4-5", json!("web_search"), &direct),
+        ("claude-haiku-4-5", search(&direct), &direct),
+        ("claude-sonnet-4-6", json!("web_search"), &Value::Null),
+        ("claude-sonnet-4-6", search(&code), &code),
+    ] {
+        let session = app.session_with(json!({ "model": model, "tools": [tool] })).await;
+        let run = session.ask(&format!("Hi {model} {tool}")).await;
+        assert_eq!(run["output_text"], "Yes.", "{model}: {run}");
+        assert_eq!(&sent(&app)[0]["allowed_callers"], callers, "{model} {tool}");
+    }
+    let session = app.session().await;
+    for (model, callers) in [
+        ("claude-haiku-4-5", code),
+        ("claude-sonnet-4-6", json!([])),
+        ("claude-sonnet-4-6", json!(["user"])),
+        ("claude-sonnet-4-6", json!("direct")),
+    ] {
+        let body = json!({ "model": model, "tools": [search(&callers)] });
+        let request = app.post("/v1/sessions").json(&body);
+        assert_refused(&session, request, invalid("/tools/0/options/allowed_callers")).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_runs_all_tools_does_not_run_server_tools() {
     let app = app().await;

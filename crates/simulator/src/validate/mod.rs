@@ -68,6 +68,7 @@ pub(crate) fn check(request: ApiRequest<'_>, rules: &Rules) -> Checked {
     thinking::check(request, model)?;
     output::check(request, model, rules)?;
     tools::definitions(request, rules)?;
+    server_tools::callers(request, model)?;
     tools::choice(request, model)?;
     compaction::setting(request, model, rules)?;
     context::check(request, model, rules)?;

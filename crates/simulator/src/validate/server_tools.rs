@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 use super::fields::MCP;
 use super::{Checked, Rules, refuse};
+use crate::models::Model;
+use crate::request::ApiRequest;
 
 /// The types of tools that run on the server.
 const SERVERS: [&str; 12] = [
@@ -54,6 +56,59 @@ pub(super) fn check(at: usize, tool: &Value, rules: &Rules) -> Checked {
         return refuse(format!("tools.{at}.{kind}.name: Input should be '{name}'"));
     }
     options(&format!("tools.{at}.{kind}"), name, fields, rules)
+}
+
+/// The possible members of `allowed_callers`.
+const CALLERS: [&str; 3] = ["direct", "code_execution_20250825", "code_execution_20260120"];
+
+/// The versions of the web tools from this date on filter results with code: by default, only code
+/// calls them.
+const FIRST_FILTERED: &str = "20260209";
+
+/// The form of `allowed_callers`, and the support of the model for calls from code. The message is
+/// recorded from the API, which refuses `web_search_20260209` with its default callers for Haiku 4.5.
+pub(super) fn callers(request: ApiRequest<'_>, model: Model<'_>) -> Checked {
+    let mut from_code = Vec::new();
+    for (at, tool) in request.tools().iter().enumerate() {
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+        let is_from_code = match tool.get("allowed_callers").filter(|callers| !callers.is_null()) {
+            None => is_filtered(tool),
+            Some(callers) => {
+                let names: Option<Vec<&str>> =
+                    callers.as_array().map(|all| all.iter().filter_map(Value::as_str).collect());
+                let is_valid = names.as_ref().is_some_and(|names| {
+                    !names.is_empty() && names.iter().all(|name| CALLERS.contains(name))
+                });
+                if !is_valid {
+                    return refuse(format!(
+                        "tools.{at}.allowed_callers: Input should be 'direct', \
+                         'code_execution_20250825' or 'code_execution_20260120'"
+                    ));
+                }
+                names.is_some_and(|names| names.iter().any(|name| *name != "direct"))
+            }
+        };
+        if is_from_code {
+            from_code.push(name);
+        }
+    }
+    if from_code.is_empty() || model.calls_from_code() {
+        return Ok(());
+    }
+    refuse(format!(
+        "'{}' does not support programmatic tool calling. The following tools have \
+         `allowed_callers` that require it: {}. Explicitly set `allowed_callers=[\"direct\"]` on these \
+         tools, or use a model that supports programmatic tool calling.",
+        model.name,
+        from_code.join(", ")
+    ))
+}
+
+fn is_filtered(tool: &Value) -> bool {
+    let kind = tool.get("type").and_then(Value::as_str).unwrap_or_default();
+    kind.rsplit_once('_').is_some_and(|(name, date)| {
+        matches!(name, "web_search" | "web_fetch") && date >= FIRST_FILTERED
+    })
 }
 
 fn options(at: &str, name: &str, fields: &Map<String, Value>, rules: &Rules) -> Checked {
