@@ -276,7 +276,7 @@ impl Settings {
         let thinking = self.thinking.as_ref();
         let thinks = thinking
             .and_then(|thinking| serde_json::from_str::<Thinking>(thinking.get()).ok())
-            .is_some_and(|thinking| thinking.r#type == "enabled");
+            .is_some_and(|thinking| matches!(thinking.r#type.as_str(), "enabled" | "adaptive"));
         thinks.then(|| "a forced tool choice cannot be combined with thinking".to_owned())
     }
 }

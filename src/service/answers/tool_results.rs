@@ -84,7 +84,7 @@ pub(crate) async fn add_tool_results(
     answer(service, tenant, session_id, async |conn| results.record(conn).await).await
 }
 
-/// Refuses media that the session's model does not accept.
+/// Refuses media that the session does not accept.
 pub(in crate::service) async fn check_for_model(
     service: &Service,
     tenant: TenantId,
@@ -103,7 +103,7 @@ pub(in crate::service) async fn check_for_model(
         service.pool.with(tenant, async |conn| find(conn, tenant, session_id).await).await?;
     let session = session.ok_or_else(|| Error::SessionNotFound(session_id.to_string()))?;
     let models = &service.defaults.model_rules.models;
-    check_model_support(models, &session.settings.model, &media).await
+    check_model_support(models, &session.settings, &media).await
 }
 
 /// The results of one request.

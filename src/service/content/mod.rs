@@ -19,6 +19,6 @@ mod url;
 pub(crate) use block::{Block, InputContent};
 pub(crate) use content_limits::{ContentTotals, LARGE};
 pub(crate) use input::ContentInput;
-pub(crate) use model_support::check_model_support;
+pub(crate) use model_support::{check_model_support, refuses_citations};
 pub(crate) use parse::{parse, parse_message};
 pub(crate) use uploaded::{FileUse, file_uses, media_type as uploaded_media_type};

@@ -1,4 +1,5 @@
-//! Checks that the model of a session accepts images and PDFs.
+//! Checks that the model of a session accepts content: images, PDFs, and citations together with the
+//! session's output schema.
 
 use std::borrow::Cow;
 
@@ -6,23 +7,29 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::model::Models;
+use crate::domain::provider::Provider;
+use crate::domain::session::Settings;
 use crate::service::error::{Error, FieldError};
 use crate::service::offload::offload;
 
-/// Refuses images and PDFs that the model is known not to accept, in contents at these pointers.
+/// Refuses images and PDFs that the model is known not to accept, in contents at these pointers, and
+/// citations in a session with an output schema. The Messages API refuses the latter; in the history
+/// they would be part of every later request.
 pub(crate) async fn check_model_support(
     models: &Models,
-    model: &str,
+    settings: &Settings,
     contents: &[(String, &str)],
 ) -> Result<(), Error> {
+    let model = &settings.model;
     let known = models.find(model);
     let media = UnsupportedMedia {
         model: model.to_owned(),
         accepts_images: known.image_input != Some(false),
         accepts_pdfs: known.pdf_input != Some(false),
+        accepts_citations: !refuses_citations(models, settings),
         found: Vec::new(),
     };
-    if media.accepts_images && media.accepts_pdfs {
+    if media.accepts_images && media.accepts_pdfs && media.accepts_citations {
         return Ok(());
     }
     let bytes = contents.iter().map(|(_, content)| content.len()).sum();
@@ -32,10 +39,16 @@ pub(crate) async fn check_model_support(
     Error::if_any(found.map_err(Error::internal)?)
 }
 
+/// Returns true if nothing in the session may be cited.
+pub(crate) fn refuses_citations(models: &Models, settings: &Settings) -> bool {
+    models.provider() == Provider::Anthropic && settings.model_options.output_schema.is_some()
+}
+
 struct UnsupportedMedia {
     model: String,
     accepts_images: bool,
     accepts_pdfs: bool,
+    accepts_citations: bool,
     found: Vec<FieldError>,
 }
 
@@ -45,6 +58,16 @@ struct MediaBlock<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
     source: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    citations: Option<&'a RawValue>,
+}
+
+/// The setting of a block; the citations of a text are a list.
+#[derive(Deserialize)]
+struct CitationsSetting {
+    enabled: bool,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +76,13 @@ struct MediaSource<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
+}
+
+impl MediaBlock<'_> {
+    fn is_cited(&self) -> bool {
+        let setting = self.citations.map(RawValue::get).map(serde_json::from_str);
+        matches!(setting, Some(Ok(CitationsSetting { enabled: true })))
+    }
 }
 
 impl UnsupportedMedia {
@@ -69,11 +99,18 @@ impl UnsupportedMedia {
             return Ok(());
         }
         let blocks: Vec<MediaBlock<'_>> = serde_json::from_str(content)?;
-        for (index, MediaBlock { kind, source }) in blocks.into_iter().enumerate() {
+        for (index, block) in blocks.into_iter().enumerate() {
             let at = format!("{pointer}/{index}");
-            match (kind.as_ref(), source) {
-                ("image", _) if !self.accepts_images => self.refuse(at, "an image"),
-                ("document", Some(source)) => self.document(source, at)?,
+            if !self.accepts_citations && block.is_cited() {
+                let message = "cannot be enabled in a session with output_schema";
+                self.found.push(FieldError::new(format!("{at}/citations"), message));
+            }
+            match (block.kind.as_ref(), block.source, block.content) {
+                ("image", ..) if !self.accepts_images => self.refuse(at, "an image"),
+                ("document", Some(source), _) => self.document(source, at)?,
+                ("tool_result", _, Some(content)) => {
+                    self.blocks(content.get(), &format!("{at}/content"))?;
+                }
                 _ => {}
             }
         }

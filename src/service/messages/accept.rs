@@ -198,7 +198,7 @@ impl MessagePost<'_> {
         Error::if_any(message.tool_errors(&settings.tool_names()))?;
         let models = &self.service.defaults.model_rules.models;
         let content = ("/content".to_owned(), message.content.as_str());
-        check_model_support(models, &settings.model, &[content]).await?;
+        check_model_support(models, &settings, &[content]).await?;
         if let Some(choice) = choice
             && let Some(reason) = settings.refuses(&models.find(&settings.model), choice, options)
         {

@@ -8,9 +8,10 @@ use crate::domain::model::Models;
 use crate::domain::output_schema::{UnsupportedPart, unsupported_part};
 use crate::domain::provider::Provider;
 use crate::domain::run_options::RunOptions;
-use crate::domain::server_tool::ServerTool;
+use crate::domain::server_tool::{ServerTool, has_cited_server_tool};
 use crate::domain::session::Settings;
 use crate::domain::settings_check::UnsupportedSetting;
+use crate::service::content::refuses_citations;
 use crate::service::error::FieldError;
 
 /// Maximum number of beta features of a session.
@@ -82,6 +83,7 @@ impl ModelRules {
         }
         errors.extend(self.schema_problem(settings));
         errors.extend(self.choice_problem(settings));
+        errors.extend(self.citations_problem(settings));
         errors
     }
 
@@ -110,6 +112,14 @@ impl ModelRules {
         let model = self.models.find(&settings.model);
         let reason = settings.refuses(&model, choice, &RunOptions::default())?;
         Some(FieldError::new("/tool_choice", reason))
+    }
+
+    /// The Messages API refuses an output schema together with citations, which web_fetch can enable.
+    fn citations_problem(&self, settings: &Settings) -> Option<FieldError> {
+        let has_cited =
+            refuses_citations(&self.models, settings) && has_cited_server_tool(&settings.tools);
+        let reason = "cannot be combined with the option citations of web_fetch";
+        has_cited.then(|| FieldError::new("/output_schema", reason))
     }
 
     fn schema_problem(&self, settings: &Settings) -> Option<FieldError> {

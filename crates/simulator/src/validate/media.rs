@@ -36,6 +36,11 @@ pub(super) fn check(at: &str, block: &Value) -> Checked {
     }
 }
 
+/// Citations interrupt the text that a schema constrains. Documentation of structured outputs,
+/// "Feature compatibility": status 400 if citations are enabled together with `output_config.format`.
+/// The wording is the simulator's.
+const CITED_SCHEMA: &str = "output_config.format: citations cannot be enabled when a format is set";
+
 /// Checks the limits on a whole request.
 pub(super) fn whole(request: ApiRequest<'_>) -> Checked {
     let all = within(request.sent().map(|(_, located)| located.block));
@@ -59,6 +64,13 @@ pub(super) fn whole(request: ApiRequest<'_>) -> Checked {
     let first = cited.next();
     if cited.any(|cited| Some(cited) != first) {
         return refuse("messages: citations must be enabled on all search results or on none");
+    }
+    let is_schema = request
+        .get("output_config")
+        .is_some_and(|config| config.get("format").is_some_and(|format| !format.is_null()));
+    let cites = all.iter().any(|block| is_cited(block)) || request.tools().iter().any(is_cited);
+    if is_schema && cites {
+        return refuse(CITED_SCHEMA);
     }
     Ok(())
 }

@@ -28,15 +28,21 @@ pub(super) fn check(request: ApiRequest<'_>, model: Model<'_>) -> Checked {
     if !model.takes_thinking(kind) {
         return refuse(unsupported(kind));
     }
-    if kind != "enabled" {
-        return Ok(());
+    if kind == "enabled" {
+        budget(request, setting)?;
     }
-    budget(request, setting)?;
-    match request.choice() {
-        ToolChoice::Any | ToolChoice::Tool(_) => {
+    forced_choice(request, kind)
+}
+
+/// Thinking that the request asks for, adaptive or with a budget, excludes a forced tool choice
+/// (documentation of extended thinking, "Tool use": only `auto` and `none`; the message is recorded
+/// from the API, also for adaptive thinking of Opus 4.7 and 4.8).
+fn forced_choice(request: ApiRequest<'_>, kind: &str) -> Checked {
+    match (kind, request.choice()) {
+        ("enabled" | "adaptive", ToolChoice::Any | ToolChoice::Tool(_)) => {
             refuse("Thinking may not be enabled when tool_choice forces tool use.")
         }
-        ToolChoice::Auto | ToolChoice::None => Ok(()),
+        _ => Ok(()),
     }
 }
 

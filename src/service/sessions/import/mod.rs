@@ -59,7 +59,7 @@ pub(crate) async fn import_session(
         .map(|content| (content.pointer.clone(), content.text.as_str()))
         .collect();
     let models = &service.defaults.model_rules.models;
-    check_model_support(models, &new.settings.model, &contents).await?;
+    check_model_support(models, &new.settings, &contents).await?;
     let contents = imported.contents.iter().map(|content| content.text.clone()).collect();
     ContentTotals::check(Vec::new(), contents, "/lines").await?;
     in_time(store(service, tenant, &new, &imported)).await

@@ -130,6 +130,31 @@ fn the_media_of_a_request_are_limited() {
 }
 
 #[test]
+fn citations_and_an_output_format_exclude_each_other() {
+    let format = json!({ "format": { "type": "json_schema", "schema": {
+        "type": "object", "additionalProperties": false } } });
+    let asked = |block: Value, tools: Value| {
+        let messages = json!([user(json!([block]))]);
+        refusal(&request(&json!({ "messages": messages, "output_config": format, "tools": tools })))
+    };
+    let document = |cited: bool| {
+        json!({ "type": "document", "citations": { "enabled": cited },
+                "source": { "type": "text", "media_type": "text/plain", "data": "a" } })
+    };
+    let fetch = |cited: bool| {
+        json!([{ "type": "web_fetch_20250910", "name": "web_fetch",
+                 "citations": { "enabled": cited } }])
+    };
+    let expected = "output_config.format: citations cannot be enabled when a format is set";
+    for block in [document(true), found(true)] {
+        assert_eq!(asked(block, fetch(false)), expected);
+    }
+    assert_eq!(asked(document(false), fetch(true)), expected);
+    assert_eq!(asked(document(false), fetch(false)), "");
+    assert_eq!(asked(found(false), fetch(false)), "");
+}
+
+#[test]
 fn media_in_a_result_are_inspected() {
     let result = |part: Value| {
         let result = json!({ "type": "tool_result", "tool_use_id": "a", "content": [part] });

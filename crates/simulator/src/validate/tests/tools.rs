@@ -99,6 +99,10 @@ fn newer_models_and_budgeted_thinking_refuse_a_forced_tool() {
             "thinking": { "type": "enabled", "budget_tokens": 2000 } }));
         let forced = "Thinking may not be enabled when tool_choice forces tool use.";
         assert_eq!(refusal(&thinking), forced);
+        let thinking = request(&json!({
+            "model": "claude-opus-4-8", "tools": [tool("a")], "tool_choice": choice,
+            "thinking": { "type": "adaptive" } }));
+        assert_eq!(refusal(&thinking), forced);
     }
 }
 
