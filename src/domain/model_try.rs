@@ -25,4 +25,8 @@ pub struct ModelTry {
     /// The kind of the failure; none for a complete reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The cause of the failure: the message of the model's server, truncated and without keys, or
+    /// why there was no connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }

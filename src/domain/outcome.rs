@@ -11,8 +11,22 @@ use super::stop_reason::StopReason;
 pub struct RunError {
     /// A stable code for programs.
     pub r#type: ErrorType,
-    /// A description for people.
+    /// A description for people: the cause, the provider's message, and the remedy.
     pub message: String,
+    /// The kind of the failure of the request to the model, as in `attempts` of its record; absent
+    /// if the error has another cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The message of the model's server, truncated and without keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_message: Option<String>,
+}
+
+impl RunError {
+    /// An error that is not a failed request to the model.
+    pub fn new(r#type: ErrorType, message: impl Into<String>) -> Self {
+        Self { r#type, message: message.into(), reason: None, provider_message: None }
+    }
 }
 
 /// The code of a run's error.

@@ -107,8 +107,11 @@ pub enum StopReason {
         /// The model's stop reason.
         model_stop_reason: String,
     },
-    /// The model was unreachable or refused the request, after all retries.
+    /// The model was unreachable or overloaded, after all retries.
     RetriesExhausted,
+    /// The run failed, and a retry could not help: the model's server refused the request, or it is
+    /// a failure of the service. The run's `error` names the cause.
+    Error,
     /// A budget does not allow the next request.
     BudgetExceeded {
         /// The owner of the budget.

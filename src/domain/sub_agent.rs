@@ -161,6 +161,7 @@ pub fn report(status: RunStatus, outcome: Option<&Outcome>) -> Result<String, St
         | StopReason::StopSequence { .. }
         | StopReason::Unknown { .. }
         | StopReason::RetriesExhausted
+        | StopReason::Error
         | StopReason::BudgetExceeded { .. }
         | StopReason::Cancelled
         | StopReason::RequiresAction { .. } => "",
@@ -253,7 +254,7 @@ mod tests {
         let limited =
             Outcome { limited: Some(LimitKind::Rounds), ..outcome(StopReason::EndTurn, "So far.") };
         assert!(reported(limited).unwrap().contains("may not be complete"));
-        let error = RunError { r#type: ErrorType::BillingError, message: "no money".to_owned() };
+        let error = RunError::new(ErrorType::BillingError, "no money");
         let failed = Outcome { error: Some(error), ..outcome(StopReason::RetriesExhausted, "") };
         let reported = report(RunStatus::Failed, Some(&failed));
         assert_eq!(reported, Err("The sub-agent failed: no money".to_owned()));

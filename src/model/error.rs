@@ -1,13 +1,12 @@
 //! Errors of requests to the model, and which of them can be retried.
 
 mod kind;
+mod report;
 
 use std::io;
 use std::time::Duration;
 
 use super::reply_head::ReplyHead;
-use super::retry::MAX_RETRY_AFTER;
-use crate::domain::outcome::{ErrorType, RunError};
 pub use kind::ErrorKind;
 
 /// A failed request to the model.
@@ -24,13 +23,13 @@ pub enum ModelError {
     )]
     Certificate(#[source] reqwest::Error),
     /// The server reported an error, by its status or inside the stream.
-    #[error("the model answered {}: {message}", describe(*.status, .kind))]
+    #[error("the model answered {}: {}", describe(*.status, .kind), or_none(.message))]
     Api {
         /// The HTTP status; `None` for an error inside a stream.
         status: Option<u16>,
         /// The error type.
         kind: ErrorKind,
-        /// The server's message.
+        /// The server's message; empty if there is none.
         message: String,
         /// Paths of the rejected blocks, as the server writes them, where it lists them separately
         /// from its message.
@@ -73,6 +72,10 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
+fn or_none(message: &str) -> &str {
+    if message.is_empty() { "no readable error" } else { message }
+}
+
 fn describe(status: Option<u16>, kind: &ErrorKind) -> String {
     match status {
         Some(status) => format!("{status} {}", kind.as_str()),
@@ -88,18 +91,23 @@ impl From<reqwest::Error> for ModelError {
     }
 }
 
-/// Returns true if the certificate of the server was rejected. Only the owner of the server or the
-/// operator can change that.
-fn rejects_certificate(error: &(dyn std::error::Error + 'static)) -> bool {
-    if let Some(error) = error.downcast_ref::<rustls::Error>() {
-        return matches!(error, rustls::Error::InvalidCertificate(_));
+/// The TLS error among the causes of an error.
+fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(error) = error.downcast_ref() {
+        return Some(error);
     }
     // The source of an I/O error is that of the error in it.
     let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     match inner {
-        Some(inner) => rejects_certificate(inner),
-        None => error.source().is_some_and(rejects_certificate),
+        Some(inner) => tls_error(inner),
+        None => error.source().and_then(tls_error),
     }
+}
+
+/// Returns true if the certificate of the server was rejected. Only the owner of the server or the
+/// operator can change that.
+fn rejects_certificate(error: &reqwest::Error) -> bool {
+    matches!(tls_error(error), Some(rustls::Error::InvalidCertificate(_)))
 }
 
 impl ModelError {
@@ -190,64 +198,6 @@ impl ModelError {
             | Self::TooLarge(_)
             | Self::CircuitOpen(_) => None,
         }
-    }
-
-    /// The failure as clients see it. It contains only the error type: the server's message may
-    /// quote the request.
-    pub fn for_clients(&self) -> RunError {
-        let (r#type, message) = match self {
-            Self::Api { kind, .. } => (
-                match kind {
-                    ErrorKind::RateLimit => ErrorType::ModelRateLimitedError,
-                    ErrorKind::Overloaded | ErrorKind::Timeout | ErrorKind::Api => {
-                        ErrorType::ModelOverloadedError
-                    }
-                    ErrorKind::Billing | ErrorKind::SpendLimit => ErrorType::BillingError,
-                    ErrorKind::InvalidRequest
-                    | ErrorKind::Authentication
-                    | ErrorKind::Permission
-                    | ErrorKind::NotFound
-                    | ErrorKind::Conflict
-                    | ErrorKind::RequestTooLarge
-                    | ErrorKind::Other(_) => ErrorType::ModelRequestFailedError,
-                },
-                match self.retry_after().filter(|wait| *wait > MAX_RETRY_AFTER) {
-                    Some(wait) => format!(
-                        "the model answered with {} and requests a pause of {} s, which is longer \
-                         than a run waits",
-                        kind.as_str(),
-                        wait.as_secs()
-                    ),
-                    None => format!("the model answered with {}", kind.as_str()),
-                },
-            ),
-            Self::Connect(_) => {
-                (ErrorType::ModelOverloadedError, "the model could not be reached".to_owned())
-            }
-            Self::Certificate(_) => (
-                ErrorType::ModelRequestFailedError,
-                "the certificate of the model's server is not valid".to_owned(),
-            ),
-            Self::CircuitOpen(_) => (
-                ErrorType::ModelOverloadedError,
-                "no request was sent to the model, because all requests have failed for too long"
-                    .to_owned(),
-            ),
-            Self::Broken(_) | Self::Truncated | Self::Idle(_) => {
-                (ErrorType::ModelOverloadedError, "the model's stream was interrupted".to_owned())
-            }
-            Self::NoContent(_) | Self::TimeLimit(_) => {
-                (ErrorType::ModelOverloadedError, self.to_string())
-            }
-            Self::Malformed(_) => (
-                ErrorType::ModelRequestFailedError,
-                "the model's reply could not be read".to_owned(),
-            ),
-            Self::BadCall(_) | Self::TooLarge(_) => {
-                (ErrorType::ModelRequestFailedError, self.to_string())
-            }
-        };
-        RunError { r#type, message }
     }
 }
 

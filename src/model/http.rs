@@ -135,9 +135,10 @@ impl Endpoint {
         // A server that fails may also fail while it sends the error body.
         let report = match timeout(self.idle_timeout, small_body(response)).await {
             // A proxy in between may send an error page of its own.
-            Ok(body) => (self.read_error)(status, &body)
-                .unwrap_or_else(|| ErrorReport::of_status(status, "no readable error body")),
-            Err(_) => ErrorReport::of_status(status, "incomplete error body"),
+            Ok(body) => {
+                (self.read_error)(status, &body).unwrap_or_else(|| ErrorReport::of_status(status))
+            }
+            Err(_) => ErrorReport::of_status(status),
         };
         report.error(Some(status), head)
     }
@@ -189,9 +190,9 @@ impl Endpoint {
 }
 
 impl ErrorReport {
-    fn of_status(status: u16, message: &str) -> Self {
-        let (kind, message) = (ErrorKind::of_status(status), message.to_owned());
-        Self { kind, message, paths: Box::default() }
+    fn of_status(status: u16) -> Self {
+        let kind = ErrorKind::of_status(status);
+        Self { kind, message: String::new(), paths: Box::default() }
     }
 
     /// Converts to an error; without a status it was reported inside a stream.

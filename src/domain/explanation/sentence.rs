@@ -136,7 +136,7 @@ fn why(outcome: &Outcome) -> String {
             "the model called a tool instead of answering"
         }
         StopReason::Unknown { .. } => "the model stopped for an unknown reason",
-        StopReason::RetriesExhausted => "the model gave no answer",
+        StopReason::RetriesExhausted | StopReason::Error => "the model gave no answer",
         StopReason::BudgetExceeded { .. } => "a budget did not allow the next request",
         StopReason::Cancelled => "the client cancelled it",
         StopReason::RequiresAction { .. } => "it waits for the client",

@@ -292,10 +292,7 @@ fn a_settled_run_has_no_cause_and_gives_its_reason() {
         lease_until: None,
         ..running()
     };
-    let error = RunError {
-        r#type: ErrorType::CrashLoop,
-        message: "worker after worker stopped".to_owned(),
-    };
+    let error = RunError::new(ErrorType::CrashLoop, "worker after worker stopped");
     for (facts, sentence) in [
         (
             settled(RunStatus::Completed, outcome.clone()),

@@ -112,7 +112,12 @@ impl Texts {
     }
 
     fn error(&self) -> RunError {
-        RunError { r#type: ErrorType::InternalError, message: self.text() }
+        RunError {
+            r#type: ErrorType::InternalError,
+            message: self.text(),
+            reason: Some(self.text()),
+            provider_message: Some(self.text()),
+        }
     }
 
     fn request(&self) -> RequestRecord {
@@ -133,6 +138,7 @@ impl Texts {
             status: None,
             request_id: Some(self.text()),
             error: Some(self.text()),
+            message: Some(self.text()),
         }];
         request
     }

@@ -32,17 +32,17 @@ async fn try_fail_unread(
     fence: Fence,
 ) -> Result<(), StoreError> {
     let message = "several workers in a row could not read this run or stopped while they did";
-    let error = RunError { r#type: ErrorType::CrashLoop, message: message.to_owned() };
+    let error = RunError::new(ErrorType::CrashLoop, message);
     let events = [
         NewEvent::new(&EventBody::Error { error: error.clone() }),
         NewEvent::new(&EventBody::StatusIdle {
-            stop_reason: StopReason::RetriesExhausted,
+            stop_reason: StopReason::Error,
             limited: None,
             output_error: None,
         }),
     ];
     let outcome = Outcome {
-        stop_reason: StopReason::RetriesExhausted,
+        stop_reason: StopReason::Error,
         limited: None,
         output_text: String::new(),
         error: Some(error),

@@ -27,6 +27,7 @@ impl TryRecorder {
             status: None,
             request_id: None,
             error: Some(STOPPED.to_owned()),
+            message: None,
         };
         Self { started: Instant::now(), record }
     }
@@ -41,6 +42,7 @@ impl TryRecorder {
     /// Records the end of a try that was not aborted.
     pub(in crate::worker) fn ended(&mut self, error: Option<&ModelError>) {
         self.record.error = error.map(|error| error.name().to_owned());
+        self.record.message = error.and_then(ModelError::detail);
     }
 
     /// Returns the record.

@@ -90,13 +90,18 @@ impl StopCause {
             }
             Self::Model(error) => {
                 tracing::error!(run.id = %run_id, %error, "model returned no usable reply");
-                settled(StopReason::RetriesExhausted, error.for_clients())
+                let stop_reason = if error.is_after_retries() {
+                    StopReason::RetriesExhausted
+                } else {
+                    StopReason::Error
+                };
+                settled(stop_reason, error.for_clients())
             }
             Self::Budget(exceeded) => {
                 tracing::info!(run.id = %run_id, %exceeded, "run stopped by a budget");
                 let message = exceeded.to_string();
                 let Exceeded { scope, unit, .. } = exceeded;
-                let error = RunError { r#type: ErrorType::BudgetExceeded, message };
+                let error = RunError::new(ErrorType::BudgetExceeded, message);
                 settled(StopReason::BudgetExceeded { scope, unit }, error)
             }
             Self::Defect(cause) => {
@@ -115,7 +120,7 @@ impl StopCause {
 }
 
 fn failed(r#type: ErrorType, message: &str) -> Ending {
-    settled(StopReason::RetriesExhausted, RunError { r#type, message: message.to_owned() })
+    settled(StopReason::Error, RunError::new(r#type, message))
 }
 
 fn settled(stop_reason: StopReason, error: RunError) -> Ending {

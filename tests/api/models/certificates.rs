@@ -76,7 +76,10 @@ async fn a_model_server_with_an_invalid_certificate_fails_the_run_at_the_first_t
         json!([run["status"], run["error"]]),
         json!(["failed", {
             "type": "model_request_failed_error",
-            "message": "the certificate of the model's server is not valid",
+            "reason": "tls_certificate",
+            "message": "the certificate of the model's server is not valid: invalid peer certificate: \
+                        UnknownIssuer; the operator must correct the certificate or the base URL, or \
+                        name the file with its authority in SSL_CERT_FILE",
         }]),
     );
     assert_eq!(connections.load(Ordering::SeqCst), 1, "the request was tried again");

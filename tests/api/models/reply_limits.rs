@@ -37,7 +37,8 @@ async fn a_line_without_an_end_fails_the_run_with_the_bound_that_it_exceeds() {
         let session = app.session().await;
         let run = session.ask("go").await;
         let message = "the model's reply is larger than 16777216 bytes";
-        let error = json!({ "type": "model_request_failed_error", "message": message });
+        let error = json!({ "type": "model_request_failed_error", "message": message,
+                            "reason": "reply_too_large" });
         assert_eq!(json!([run["status"], run["error"]]), json!(["failed", error]));
         assert_eq!(app.upstream().len(), 1, "a reply that is too large is not requested again");
         let session = next_session(&app, session, provider).await;

@@ -330,7 +330,7 @@ async fn a_settled_run_reports_why_it_settled() {
     for (run, stop_reason, start) in [
         (hanging, "cancelled", "The run was cancelled at "),
         (session.ask("Hello").await, "end_turn", "The run completed at "),
-        (session.ask("refuse").await, "retries_exhausted", "The run failed at "),
+        (session.ask("refuse").await, "error", "The run failed at "),
     ] {
         let run = session.run(&run).await;
         let (explanation, sentence) = explain(&session, &run).await;

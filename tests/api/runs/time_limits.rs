@@ -65,7 +65,8 @@ async fn a_run_fails_if_its_last_request_exceeds_the_limit_too() {
     let session = app.session().await;
     let run = session.ask_with(limited(1)).await;
     let message = "the model's reply was not complete within the run's limit of 1 s";
-    let error = json!({ "type": "model_overloaded_error", "message": message });
+    let error = json!({ "type": "model_overloaded_error", "message": message,
+                        "reason": "time_limit" });
     assert_eq!(json!([run["status"], run["error"]]), json!(["failed", error]));
     assert_eq!(failures(&session).await, [true, true]);
 }

@@ -102,7 +102,8 @@ export function listedStatus(session: Session): string {
   if (reason === "requires_action") return "requires_action";
   if (reason === undefined) return "idle";
   if (reason === "cancelled") return "cancelled";
-  return ["retries_exhausted", "budget_exceeded", "refusal"].includes(reason) ? "failed" : "done";
+  const failures = ["retries_exhausted", "error", "budget_exceeded", "refusal"];
+  return failures.includes(reason) ? "failed" : "done";
 }
 
 let pause: ReturnType<typeof setTimeout> | undefined;

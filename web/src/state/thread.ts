@@ -50,8 +50,8 @@ export function statusOf({ status, stopReason }: Pick<Conversation, "status" | "
   if (status !== "idle") return status;
   if (stopReason === undefined) return "idle";
   if (stopReason.type === "cancelled") return "cancelled";
-  const isFailure = ["retries_exhausted", "budget_exceeded", "refusal"].includes(stopReason.type);
-  return isFailure ? "failed" : "done";
+  const failures = ["retries_exhausted", "error", "budget_exceeded", "refusal"];
+  return failures.includes(stopReason.type) ? "failed" : "done";
 }
 
 /** Loads the settings of the open session again. */

@@ -153,7 +153,11 @@ impl Mapper {
         let outcome = match self.stop_reason.take() {
             Some(StopReason::RequiresAction { event_ids }) => self.waiting(&event_ids),
             Some(StopReason::Cancelled) => json!({ "type": "cancelled" }),
-            Some(StopReason::RetriesExhausted | StopReason::BudgetExceeded { .. }) => {
+            Some(
+                StopReason::RetriesExhausted
+                | StopReason::Error
+                | StopReason::BudgetExceeded { .. },
+            ) => {
                 events.push(self.failed());
                 return events;
             }

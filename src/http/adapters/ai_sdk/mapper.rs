@@ -321,6 +321,8 @@ fn finish_reason(reason: &StopReason) -> Option<FinishReason> {
         StopReason::Refusal(_) => Some(FinishReason::ContentFilter),
         StopReason::RequiresAction { .. } => Some(FinishReason::ToolCalls),
         StopReason::Unknown { .. } | StopReason::Cancelled => Some(FinishReason::Other),
-        StopReason::RetriesExhausted | StopReason::BudgetExceeded { .. } => None,
+        StopReason::RetriesExhausted | StopReason::Error | StopReason::BudgetExceeded { .. } => {
+            None
+        }
     }
 }

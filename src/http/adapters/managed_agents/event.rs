@@ -109,7 +109,7 @@ pub(super) fn read<T: DeserializeOwned>(members: &Members, name: &str) -> Option
 }
 
 /// The error of a run that has ended: it is not retried.
-fn error(RunError { r#type, message }: RunError) -> Box<RawValue> {
+fn error(RunError { r#type, message, .. }: RunError) -> Box<RawValue> {
     let kind = match r#type {
         ErrorType::ModelOverloadedError => "model_overloaded_error",
         ErrorType::ModelRateLimitedError => "model_rate_limited_error",
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn an_error_says_that_it_is_not_retried() {
-        let error = RunError { r#type: ErrorType::CrashLoop, message: "Seven crashes.".to_owned() };
+        let error = RunError::new(ErrorType::CrashLoop, "Seven crashes.");
         let event = translated(&EventBody::Error { error }).unwrap();
         assert_eq!(
             event["error"],

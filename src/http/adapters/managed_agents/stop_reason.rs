@@ -15,7 +15,7 @@ pub(super) fn stop_members(reason: StopReason) -> (Value, Value) {
         StopReason::ModelContextWindowExceeded => ended("model_context_window_exceeded"),
         StopReason::Cancelled => ended("cancelled"),
         StopReason::Unknown { model_stop_reason } => ended(&model_stop_reason),
-        StopReason::RetriesExhausted => json!({ "type": "retries_exhausted" }),
+        StopReason::RetriesExhausted | StopReason::Error => json!({ "type": "retries_exhausted" }),
         StopReason::BudgetExceeded { .. } => json!({ "type": "budget_reached" }),
         StopReason::RequiresAction { event_ids } => {
             json!({ "type": "requires_action", "event_ids": event_ids })

@@ -134,7 +134,11 @@ impl Mapper {
                 self.text(true, notice, pieces);
                 if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls }
             }
-            Some(StopReason::RetriesExhausted | StopReason::BudgetExceeded { .. }) => {
+            Some(
+                StopReason::RetriesExhausted
+                | StopReason::Error
+                | StopReason::BudgetExceeded { .. },
+            ) => {
                 return self.failed();
             }
             None if self.error.is_some() => return self.failed(),
