@@ -154,6 +154,40 @@ pub async fn find_by_external_id(
     Ok(select(conn, tenant, &[id]).await?.pop())
 }
 
+/// A session that a client continues by its external id.
+#[derive(Debug)]
+pub struct Continued {
+    /// The session.
+    pub id: SessionId,
+    /// The user of the session.
+    pub user: Option<String>,
+    /// True if the active run waits for answers to its calls.
+    pub is_waiting: bool,
+}
+
+/// Like [`find_by_external_id`], with only what a request that continues the session needs.
+pub async fn find_continued(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    external_id: &str,
+) -> Result<Option<Continued>, StoreError> {
+    let row = sqlx::query!(
+        r#"SELECT s.id, s.user_name,
+                  EXISTS (SELECT FROM runs r WHERE r.id = s.active_run_id
+                            AND r.status = 'requires_action') AS "is_waiting!"
+           FROM sessions s WHERE s.tenant_id = $1 AND s.external_id = $2"#,
+        tenant.as_uuid(),
+        external_id,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Continued {
+        id: row.id.into(),
+        user: row.user_name,
+        is_waiting: row.is_waiting,
+    }))
+}
+
 /// Moves an external id from a session to another one of its tenant. Returns false, and changes
 /// nothing, if the first one does not have it.
 pub async fn move_external_id(

@@ -25,7 +25,7 @@ use crate::service::lookup::{find_current_run, find_run};
 use crate::service::messages::{MessageInput, NewMessage, PostMessage, PostedRun, post_message};
 use crate::service::offload::offload;
 use crate::service::session_settings::CreateSession;
-use crate::service::sessions::{Creation, create_session, find_by_client_id};
+use crate::service::sessions::{Conversation, find_by_client_id, open_conversation};
 use crate::service::{Error, Service};
 
 /// A request that starts or continues a run.
@@ -88,9 +88,9 @@ impl Turn<'_> {
             self.require_post()?;
             return Ok(OpenSession::found(&self.find(external_id).await?));
         }
-        let created = create_session(self.service, &self.caller.creator(), creation, None).await?;
-        let is_new = created.creation == Creation::New;
-        Ok(OpenSession { is_new, ..OpenSession::found(&created.session) })
+        let Conversation { id, is_new, is_waiting } =
+            open_conversation(self.service, &self.caller.creator(), creation).await?;
+        Ok(OpenSession { id, is_new, is_waiting, external_id: Some(external_id.to_owned()) })
     }
 
     /// Finds the session of a conversation. Sessions of others look as if they did not exist.

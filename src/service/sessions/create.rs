@@ -2,6 +2,7 @@
 
 use sqlx::PgConnection;
 
+use super::external_id::check_user;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
 use crate::service::agents::resolve_session;
@@ -103,11 +104,8 @@ impl SessionCreation<'_> {
         let Some((external_id, user)) = &self.external_id else { return Ok(Ok(None)) };
         let session = find_by_external_id(conn, self.tenant, external_id).await?;
         let Some(session) = session else { return Ok(Ok(None)) };
-        // Browsers choose external ids: one user must not get the session of another.
-        if user.is_some() && *user != session.settings.user {
-            return Ok(Err(Error::ExternalIdTaken));
-        }
-        Ok(Ok(Some(CreatedSession { session, creation: Creation::Found })))
+        let owned = check_user(user.as_deref(), session.settings.user.as_deref());
+        Ok(owned.map(|()| Some(CreatedSession { session, creation: Creation::Found })))
     }
 
     /// Stores the session, or finds the one of a concurrent request with the same key or external id.
