@@ -78,7 +78,7 @@ async fn a_model_server_with_an_invalid_certificate_fails_the_run_at_the_first_t
             "type": "model_request_failed_error",
             "reason": "tls_certificate",
             "message": "the certificate of the model's server is not valid: invalid peer certificate: \
-                        UnknownIssuer; the operator must correct the certificate or the base URL, or \
+                        Other(OtherError(CaUsedAsEndEntity)); the operator must correct the certificate or the base URL, or \
                         name the file with its authority in SSL_CERT_FILE",
         }]),
     );

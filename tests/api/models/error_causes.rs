@@ -9,6 +9,10 @@ use crate::support::{
     Program, Session, TestApp, binary, client_with, data_dir, database, replies, says,
 };
 
+/// The refusal of a `max_tokens` that is too large.
+const TOO_MANY: &str = "max_tokens: 100000 > 64000, which is the maximum allowed number of output \
+                        tokens for claude-opus-4-1";
+
 /// The record of the only request of a run.
 async fn request(session: &Session<'_>, run: &Value) -> Value {
     let path = session.path(&format!("/runs/{}/requests", run["id"].as_str().unwrap()));
@@ -47,9 +51,7 @@ async fn a_run_its_request_and_its_explanation_name_the_cause_and_the_remedy() {
         (
             json!({ "model": "claude-opus-4-1", "max_tokens": 100_000 }),
             "invalid_request_error",
-            "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens for \
-             claude-opus-4-1"
-                .to_owned(),
+            TOO_MANY.to_owned(),
             "lower max_tokens of the session",
         ),
         (
@@ -85,6 +87,7 @@ async fn a_run_its_request_and_its_explanation_name_the_cause_and_the_remedy() {
             "{sentence}"
         );
     }
+    app.end_refused(&["model: no-such-model", TOO_MANY]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
