@@ -114,7 +114,7 @@ impl ModelRules {
         Some(FieldError::new("/tool_choice", reason))
     }
 
-    /// The Messages API refuses an output schema together with citations, which web_fetch can enable.
+    /// The Messages API refuses an output schema together with citations, which `web_fetch` can enable.
     fn citations_problem(&self, settings: &Settings) -> Option<FieldError> {
         let has_cited =
             refuses_citations(&self.models, settings) && has_cited_server_tool(&settings.tools);
