@@ -75,6 +75,7 @@ mod tests {
     use std::sync::Arc;
 
     use futures::FutureExt as _;
+    use futures::future::join_all;
 
     use super::*;
     use crate::model::server_health::Health;
@@ -119,21 +120,18 @@ mod tests {
     async fn all_waiting_requests_are_admitted_when_a_probe_succeeds() {
         let health = Arc::new(ModelHealth::default());
         let due = opened(&health, Instant::now());
-        let waiting = [(); 5].map(|()| {
-            let health = Arc::clone(&health);
-            tokio::spawn(async move {
-                let mut admission = Admission::of(&health);
-                loop {
-                    match admission.enter(Instant::now()) {
-                        Ok(mut pass) => break pass.report(Health::Healthy, Instant::now()),
-                        Err(_) => admission.wait().await,
-                    }
+        let waiting = (0..5).map(async |_| {
+            let mut admission = Admission::of(&health);
+            loop {
+                match admission.enter(Instant::now()) {
+                    Ok(mut pass) => break pass.report(Health::Healthy, Instant::now()),
+                    Err(_) => admission.wait().await,
                 }
-                Instant::now()
-            })
+            }
+            Instant::now()
         });
-        for admitted in waiting {
-            let late = admitted.await.unwrap() - due;
+        for admitted in join_all(waiting).await {
+            let late = admitted - due;
             assert!(late < Duration::from_millis(10), "{late:?}");
         }
     }

@@ -2,7 +2,6 @@
 
 use sqlx::PgConnection;
 
-use super::external_id::check_user;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
 use crate::service::agents::resolve_session;
@@ -57,6 +56,15 @@ pub(crate) async fn create_session(
     let mut new = resolve_session(service, tenant, request).await?;
     creator.pin(&mut new.settings);
     in_time(creation.store(&new)).await
+}
+
+/// Refuses a request for the session of another user. Browsers choose external ids: one user must not
+/// get the session of another.
+pub(super) fn check_user(named: Option<&str>, owner: Option<&str>) -> Result<(), Error> {
+    if named.is_some() && named != owner {
+        return Err(Error::ExternalIdTaken);
+    }
+    Ok(())
 }
 
 struct SessionCreation<'a> {

@@ -2,16 +2,13 @@
 
 use sqlx::PgConnection;
 
-use super::create::{CreatedSession, Creation, create_session};
+use super::create::{CreatedSession, Creation};
 use super::fork::{CreateFork, ForkSource, create_fork};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::session::Session;
-use crate::service::creator::Creator;
-use crate::service::deadline::in_time;
 use crate::service::error::Error;
-use crate::service::session_settings::CreateSession;
 use crate::service::state::Service;
-use crate::store::sessions::{Continued, find_by_external_id, find_continued};
+use crate::store::sessions::find_by_external_id;
 
 /// Finds the session with this external id; an error if there is none.
 pub(crate) async fn find_by_client_id(
@@ -26,49 +23,6 @@ pub(crate) async fn find_by_client_id(
     }
     let find = async |conn: &mut PgConnection| find_by_external_id(conn, tenant, external_id).await;
     service.pool.with(tenant, find).await?.ok_or_else(missing)
-}
-
-/// The session of a conversation.
-#[derive(Debug)]
-pub(crate) struct Conversation {
-    pub(crate) id: SessionId,
-    pub(crate) is_new: bool,
-    /// True if the active run waits for answers to its calls.
-    pub(crate) is_waiting: bool,
-}
-
-/// Finds or creates the session with the external id of the request, like [`create_session`], but reads
-/// only a little of one that exists: each message of an adapter begins with this.
-pub(crate) async fn open_conversation(
-    service: &Service,
-    creator: &Creator,
-    request: CreateSession,
-) -> Result<Conversation, Error> {
-    creator.check(&request)?;
-    request.check()?;
-    if let Some(external_id) = &request.external_id {
-        let tenant = creator.tenant;
-        let find = async |conn: &mut PgConnection| find_continued(conn, tenant, external_id).await;
-        if let Some(Continued { id, user, is_waiting }) =
-            in_time(service.pool.with(tenant, find)).await?
-        {
-            check_user(request.user.as_deref(), user.as_deref())?;
-            return Ok(Conversation { id, is_new: false, is_waiting });
-        }
-    }
-    let CreatedSession { session, creation } =
-        create_session(service, creator, request, None).await?;
-    let is_new = creation == Creation::New;
-    Ok(Conversation { id: session.id, is_new, is_waiting: session.is_waiting })
-}
-
-/// Refuses a request for the session of another user. Browsers choose external ids: one user must not
-/// get the session of another.
-pub(super) fn check_user(named: Option<&str>, owner: Option<&str>) -> Result<(), Error> {
-    if named.is_some() && named != owner {
-        return Err(Error::ExternalIdTaken);
-    }
-    Ok(())
 }
 
 /// Forks a session and moves its external id to the fork, both or neither. The source keeps everything

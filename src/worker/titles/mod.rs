@@ -33,7 +33,7 @@ const AT_ONCE: usize = 32;
 /// Sessions that wait for a title. Further ones get none, so that their number is bounded.
 const MAX_WAITING: usize = 4096;
 /// The time that a request may take.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_mins(1);
 
 /// The requests for titles of a process.
 #[derive(Debug)]

@@ -105,8 +105,8 @@ async fn the_first_completed_run_of_a_session_without_a_title_is_followed_by_a_t
             (&json!("session.updated"), &json!("Time in Oslo"))
         );
         assert_eq!(last.get("run_id").filter(|id| !id.is_null()), None, "{last}");
-        let of_run = events.iter().filter(|event| event["run_id"] == run["id"]);
-        assert_eq!(of_run.last().unwrap()["type"], "session.status_idle");
+        let of_run = events.iter().rfind(|event| event["run_id"] == run["id"]);
+        assert_eq!(of_run.unwrap()["type"], "session.status_idle");
 
         session.ask("And in Bergen?").await;
         assert_eq!(app.upstream().len(), 3, "a later turn asks for no title");
