@@ -37,14 +37,18 @@ impl SdkQuery {
         named.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// The value of a parameter that may occur once.
+    /// The value of a parameter that may occur once. An empty value counts as none.
     pub(super) fn one(&self, name: &str) -> Result<Option<&str>, ApiError> {
+        Ok(self.given(name)?.filter(|value| !value.is_empty()))
+    }
+
+    fn given(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let mut values = self.0.iter().filter(|(own, _)| own == name);
         let value = values.next().map(|(_, value)| value.as_str());
         if values.next().is_some() {
             return Err(ApiError::query(name, "occurs more than once; once is allowed"));
         }
-        Ok(value.filter(|value| !value.is_empty()))
+        Ok(value)
     }
 
     /// A parameter of this type; `rule` is the message for another value.
@@ -58,7 +62,9 @@ impl SdkQuery {
     }
 
     pub(super) fn time(&self, name: &str) -> Result<Option<Timestamp>, ApiError> {
-        self.read(name, "is not a time in the form of RFC 3339, such as `2026-11-22T14:00:00Z`")
+        let rule = "is not a time in the form of RFC 3339, such as `2026-11-22T14:00:00Z`";
+        let value = self.given(name)?;
+        value.map(|value| value.parse().map_err(|_| ApiError::query(name, rule))).transpose()
     }
 
     /// The values of a list of names.

@@ -28,10 +28,8 @@ use crate::service::paging::CursorSource;
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct StreamSessions {
     /// Only sessions of this user.
-    #[param(max_length = 255)]
     user: Option<String>,
     /// Only sessions of this agent, by its name.
-    #[param(max_length = 64)]
     agent: Option<String>,
     /// The position after which the stream begins: the `id` of an event. When absent, the stream begins
     /// with the changes from now on. `Last-Event-ID` takes precedence.
