@@ -100,8 +100,8 @@ def fails(error, code, call):
 
 
 def errors():
-    nobody = lambda: client.chat.completions.create(model="nobody", messages=[user("Hello")])
-    fails(openai.NotFoundError, "model_not_found", nobody)
+    unknown = lambda: client.chat.completions.create(model="unknown", messages=[user("Hello")])
+    fails(openai.NotFoundError, "model_not_found", unknown)
     fails(openai.UnprocessableEntityError, "validation_failed", lambda: create([]))
     once = client.with_options(max_retries=0).chat.completions
     broken = [user("Please break")]
