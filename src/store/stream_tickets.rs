@@ -73,8 +73,8 @@ pub async fn sweep(conn: &mut PgConnection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Redeems a ticket for this session, or for the session list; only the first caller succeeds. A ticket has no credentials
-/// if the service requires none.
+/// Redeems a ticket for this session, or for the session list; only the first caller succeeds. A
+/// ticket has no credentials if the service requires none.
 pub async fn take(
     conn: &mut PgConnection,
     hash: SecretHash,

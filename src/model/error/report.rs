@@ -11,6 +11,7 @@ use crate::model::retry::MAX_RETRY_AFTER;
 
 /// The maximum length of the provider's message, in characters.
 const MAX_MESSAGE: usize = 500;
+const POST_LESS: &str = "post less, or continue in a new session";
 
 impl ModelError {
     /// The failure as clients see it.
@@ -124,7 +125,7 @@ impl ModelError {
         Some(match self {
             Self::Api { kind, message, .. } => match kind {
                 ErrorKind::InvalidRequest if self.is_too_long() || is_over_context(message) => {
-                    "post less, or continue in a new session"
+                    POST_LESS
                 }
                 ErrorKind::InvalidRequest if limits_output(message) => {
                     "lower max_tokens of the session"
@@ -141,7 +142,7 @@ impl ModelError {
                     "check the model of the session, which the API key must permit, and the base URL \
                      of the model's server"
                 }
-                ErrorKind::RequestTooLarge => "post less, or continue in a new session",
+                ErrorKind::RequestTooLarge => POST_LESS,
                 ErrorKind::Billing => "the operator must correct the billing of the account",
                 ErrorKind::SpendLimit => "the operator must raise the spend limit of the account",
                 ErrorKind::RateLimit
