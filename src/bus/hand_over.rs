@@ -1,12 +1,13 @@
 //! The hand-over of runs from requests to the worker of the same process. With it, one statement
-//! accepts a message to an idle session and claims the run.
+//! accepts a message to an idle session and claims the run. The worker may start the run while this
+//! statement is executed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::domain::claim::{Claimed, since_boot};
 use crate::domain::ids::WorkerId;
@@ -16,6 +17,9 @@ use crate::domain::ids::WorkerId;
 pub struct HandOver {
     /// The run.
     pub run: Claimed,
+    /// Receives the run as it was claimed, if `run` is what the claim is expected to be. An error
+    /// means that the message was not accepted, or that its run did not start.
+    pub accepted: Option<oneshot::Receiver<Box<Claimed>>>,
     /// The slot, released when it is dropped.
     pub slot: OwnedSemaphorePermit,
     /// A time since boot before the claim, from which the lease is measured.
@@ -37,9 +41,12 @@ pub struct WorkerSlots {
 #[derive(Debug)]
 pub struct Reservation {
     worker: WorkerId,
-    slot: OwnedSemaphorePermit,
+    /// None for a run that has started early.
+    slot: Option<OwnedSemaphorePermit>,
     reserved_at: Duration,
     sender: UnboundedSender<HandOver>,
+    /// Reports the claim of a run that has started early.
+    early: Option<oneshot::Sender<Box<Claimed>>>,
 }
 
 impl Reservation {
@@ -48,10 +55,28 @@ impl Reservation {
         self.worker
     }
 
-    /// Sends the run to the worker. Returns the run as the error if the worker has stopped.
+    /// Sends the run to the worker before its message is accepted. `run` is what the claim is expected
+    /// to be. [`Self::hand_over`] confirms it; if the reservation is dropped, the worker drops the run.
+    pub fn start_early(&mut self, run: Claimed) {
+        let Some(slot) = self.slot.take() else { return };
+        let (early, accepted) = oneshot::channel();
+        let (accepted, asked_at) = (Some(accepted), self.reserved_at);
+        if self.sender.send(HandOver { run, accepted, slot, asked_at }).is_ok() {
+            self.early = Some(early);
+        }
+    }
+
+    /// Sends the claimed run to the worker. Returns the run as the error if the worker has stopped.
     pub fn hand_over(self, run: Claimed) -> Result<(), Box<Claimed>> {
-        let Self { slot, sender, reserved_at: asked_at, .. } = self;
-        sender.send(HandOver { run, slot, asked_at }).map_err(|unsent| Box::new(unsent.0.run))
+        let Self { slot, sender, reserved_at: asked_at, early, .. } = self;
+        match (early, slot) {
+            (Some(early), _) => early.send(Box::new(run)),
+            (None, Some(slot)) => {
+                let unsent = sender.send(HandOver { run, accepted: None, slot, asked_at });
+                unsent.map_err(|unsent| Box::new(unsent.0.run))
+            }
+            (None, None) => Err(Box::new(run)),
+        }
     }
 }
 
@@ -86,7 +111,8 @@ impl HandOverQueue {
         }
         let slot = Arc::clone(&open.slots.free).try_acquire_owned().ok()?;
         let (worker, sender) = (open.worker, open.sender.clone());
-        Some(Reservation { worker, slot, reserved_at: since_boot(), sender })
+        let (slot, reserved_at) = (Some(slot), since_boot());
+        Some(Reservation { worker, slot, reserved_at, sender, early: None })
     }
 
     fn state(&self) -> MutexGuard<'_, Option<OpenQueue>> {

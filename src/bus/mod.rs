@@ -155,6 +155,11 @@ impl Bus {
         self.hand_over_queue.reserve()
     }
 
+    /// True if another process of the service is known.
+    pub fn has_peers(&self) -> bool {
+        self.outbox.has_peers()
+    }
+
     /// Requests the process that executes a run to cancel it.
     pub fn cancel(&self, run_id: RunId) {
         // A process without a worker has no receiver.

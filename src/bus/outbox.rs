@@ -92,6 +92,11 @@ impl Outbox {
         self.has_peers.store(false, Ordering::Relaxed);
     }
 
+    /// True if a peer is known.
+    pub(super) fn has_peers(&self) -> bool {
+        self.has_peers.load(Ordering::Relaxed)
+    }
+
     /// Records a peer. Returns `true` if it is new.
     pub(super) fn add_peer(&self, peer: WorkerId) -> bool {
         let is_new = self.state().peers.insert(peer, Instant::now()).is_none();

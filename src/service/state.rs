@@ -12,6 +12,7 @@ use super::agents::shared_agent::OperatorAgents;
 use super::change_feed::feed::ChangeFeed;
 use super::concurrency_limit::{ConcurrencyLimit, MAX_WAIT, MAX_WAITING};
 use super::deletion_permits::DeletionPermits;
+use super::messages::KnownSessions;
 use super::session_settings::model_rules::ModelRules;
 use crate::bus::Bus;
 use crate::domain::limits::Limits;
@@ -129,6 +130,7 @@ pub struct Service {
     pub(crate) tasks: TaskTracker,
     pub(crate) copies: ConcurrencyLimit,
     pub(super) deletions: DeletionPermits,
+    pub(super) known_sessions: KnownSessions,
     pub(crate) verifications: ConcurrencyLimit,
 }
 
@@ -163,6 +165,7 @@ impl Service {
             tasks: TaskTracker::new(),
             copies: limit(MAX_COPIES),
             deletions: DeletionPermits::new(),
+            known_sessions: KnownSessions::default(),
             verifications: limit(MAX_VERIFICATIONS),
         }
     }

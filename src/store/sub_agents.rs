@@ -10,7 +10,7 @@ use super::stopping::request_stop;
 use super::{StoreError, unreadable};
 use crate::domain::call_end::RunEnd;
 use crate::domain::event::{EventBody, Frame, NewEvent, THREAD_EVENT};
-use crate::domain::ids::{MessageId, RunId, SessionId, TenantId};
+use crate::domain::ids::{EventId, MessageId, RunId, SessionId, TenantId};
 use crate::domain::message::Content;
 use crate::domain::outcome::Outcome;
 use crate::domain::run_options::RunOptions;
@@ -86,6 +86,7 @@ pub(super) async fn insert(
         client_message_id: None,
         fingerprint: &Sha256::digest(content.as_str()),
         event: &event,
+        request_event: EventId::new(),
         worker: None,
         may_wait: true,
         versions: None,

@@ -6,7 +6,7 @@ use super::message_post::{MessagePost, PostedRun};
 use crate::bus::Reservation;
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::ids::{MessageId, RunId};
+use crate::domain::ids::{EventId, MessageId, RunId};
 use crate::domain::media::with_placeholders;
 use crate::domain::run::Run;
 use crate::domain::run_log::RunLog;
@@ -57,6 +57,7 @@ impl MessagePost<'_> {
             client_message_id: message.id.as_deref(),
             fingerprint: &fingerprint,
             event: &event,
+            request_event: EventId::new(),
             worker: None,
             may_wait: false,
             versions: self.request.versions.as_deref(),
@@ -75,7 +76,7 @@ impl MessagePost<'_> {
             Err(refusal) => return self.repeated_or(&new, refusal).await,
         };
         let permit = service.admission.reserve(&service.admission_pool, self.tenant).await?;
-        let reservation = service.bus.reserve();
+        let mut reservation = service.bus.reserve();
         let overload = permit.as_ref().err().copied();
         let permit = permit.ok();
         if let (Some(overload), None) = (overload, &reservation) {
@@ -83,6 +84,7 @@ impl MessagePost<'_> {
             return self.repeated_or(&new, Error::Overloaded(overload)).await;
         }
         new.worker = reservation.as_ref().map(Reservation::worker);
+        self.start_early(&new, reservation.as_mut());
         let accepted = match self.accept(&mut new, overload.is_none()).await {
             // An identical request may have been accepted meanwhile, and be part of what was checked.
             Err(refusal @ (Error::Validation(_) | Error::VersionMismatch)) => {
@@ -159,7 +161,10 @@ impl MessagePost<'_> {
         self.service.metrics.run_accepted();
         self.service.bus.publish(self.session_id, accepted.frames);
         match (accepted.begun, reservation) {
-            (Some(begun), Some(reservation)) => self.hand_over(reservation, begun).await?,
+            (Some(begun), Some(reservation)) => {
+                self.service.known_sessions.add_started(self.tenant, &begun);
+                self.hand_over(reservation, begun).await?;
+            }
             _ => self.service.bus.announce_work(),
         }
         Ok(PostedRun { run, is_repeated: false })

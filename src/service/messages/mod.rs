@@ -2,8 +2,10 @@
 
 mod accept;
 mod content_check;
+mod early_run;
 mod input;
 mod known;
+mod known_sessions;
 mod locked;
 mod message_post;
 mod refusal;
@@ -15,6 +17,7 @@ use super::error::Error;
 use super::state::Service;
 pub(crate) use input::{MessageInput, NewMessage};
 pub(crate) use known::{KnownMessage, find_known};
+pub(super) use known_sessions::KnownSessions;
 pub(super) use message_post::MessagePost;
 pub(crate) use message_post::{PostMessage, PostedRun};
 pub(crate) use retry::{RetryRun, retry_run};

@@ -122,6 +122,7 @@ impl SessionCreation<'_> {
             match self.try_store(new).await {
                 Ok(Some(session)) => {
                     self.service.bus.lists_changed();
+                    self.service.known_sessions.add_created(self.tenant, &session);
                     return Ok(CreatedSession { session, creation: Creation::New });
                 }
                 // A concurrent request for the same session may have used the rest of the quota.

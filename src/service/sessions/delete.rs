@@ -66,6 +66,7 @@ pub(crate) async fn delete_session(service: &Service, request: DeleteSession) ->
     };
     let removed = deleted.remove_files();
     for id in &deleted.ids {
+        service.known_sessions.remove(*id);
         service.bus.resync(*id);
     }
     service.bus.lists_changed();

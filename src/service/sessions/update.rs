@@ -104,6 +104,7 @@ pub(crate) async fn update_session(
     if let Some(reserved) = reserved {
         reserved.keep();
     }
+    service.known_sessions.remove(session_id);
     service.bus.publish(session_id, frames);
     Ok(session)
 }

@@ -46,7 +46,7 @@ impl EncodedAccept {
             versions: new.versions.map(<[i64]>::to_vec),
             worker: new.worker,
             running: NewEvent::new(&EventBody::StatusRunning { attempt: 1 }),
-            request_event: EventId::new(),
+            request_event: new.request_event,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::domain::claim::Claimed;
 use crate::domain::event::{Frame, NewEvent};
-use crate::domain::ids::{RunId, SessionId, TenantId, WorkerId};
+use crate::domain::ids::{EventId, RunId, SessionId, TenantId, WorkerId};
 use crate::domain::run_options::RunOptions;
 
 /// Maximum number of queued messages of one session.
@@ -32,6 +32,8 @@ pub struct NewRun<'a> {
     pub fingerprint: &'a [u8],
     /// The `user.message` event.
     pub event: &'a NewEvent,
+    /// The ID of the event that announces the first request to the model, if the run starts at once.
+    pub request_event: EventId,
     /// The worker that starts the run at once if the session is idle.
     pub worker: Option<WorkerId>,
     /// True if the run may wait in the queue of its session.

@@ -34,7 +34,7 @@ use super::testing::{TestDatabase, database};
 use super::{StoreError, events, messages, runs, session_deletion, sessions, tool_calls};
 use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::ids::{RunId, SessionId, TenantId, WorkerId};
+use crate::domain::ids::{EventId, RunId, SessionId, TenantId, WorkerId};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::outcome::Outcome;
 use crate::domain::page::Slice;
@@ -104,6 +104,7 @@ impl Bed {
             client_message_id: None,
             fingerprint: b"f",
             event: &event,
+            request_event: EventId::new(),
             worker,
             may_wait: true,
             versions: None,

@@ -35,6 +35,8 @@ struct State {
 struct ActiveDriver {
     number: u64,
     signals: Signals,
+    /// False while the message of the run is being accepted: the database does not have the run yet.
+    is_stored: bool,
 }
 
 /// Maximum number of early requests to cancel that are kept.
@@ -49,14 +51,33 @@ impl ActiveRuns {
         asked_at: Duration,
         shutdown: &ShutdownSignals,
     ) -> (Signals, Registration<'_>) {
-        let signals = Signals::new(shutdown, asked_at);
+        self.insert(run_id, Signals::new(shutdown, asked_at), true)
+    }
+
+    /// As [`Self::register`], for a run whose message is being accepted. Its lease is renewed from
+    /// [`Registration::set_stored`] on.
+    pub(in crate::worker) fn register_early(
+        &self,
+        run_id: RunId,
+        asked_at: Duration,
+        shutdown: &ShutdownSignals,
+    ) -> (Signals, Registration<'_>) {
+        self.insert(run_id, Signals::new(shutdown, asked_at), false)
+    }
+
+    fn insert(
+        &self,
+        run_id: RunId,
+        signals: Signals,
+        is_stored: bool,
+    ) -> (Signals, Registration<'_>) {
         let mut state = self.state();
         if state.early_cancels.remove(&run_id) {
             signals.cancel.cancel();
         }
         state.count += 1;
         let number = state.count;
-        let driver = ActiveDriver { number, signals: signals.clone() };
+        let driver = ActiveDriver { number, signals: signals.clone(), is_stored };
         if let Some(previous) = state.runs.insert(run_id, driver) {
             previous.signals.lose();
         }
@@ -85,9 +106,11 @@ impl ActiveRuns {
         self.state().runs.contains_key(&run_id)
     }
 
-    /// The ids of all registered runs.
+    /// The ids of all registered runs that are stored.
     pub(in crate::worker) fn ids(&self) -> Vec<RunId> {
-        self.state().runs.keys().copied().collect()
+        let state = self.state();
+        let stored = state.runs.iter().filter(|(_, driver)| driver.is_stored);
+        stored.map(|(run_id, _)| *run_id).collect()
     }
 
     /// Records a renewal of the lease of a run, which was requested at this time since boot.
@@ -124,6 +147,15 @@ pub(in crate::worker) struct Registration<'a> {
     active: &'a ActiveRuns,
     run_id: RunId,
     number: u64,
+}
+
+impl Registration<'_> {
+    /// Records that the message of the run was accepted.
+    pub(in crate::worker) fn set_stored(&self) {
+        if let Some(driver) = self.active.state().runs.get_mut(&self.run_id) {
+            driver.is_stored = true;
+        }
+    }
 }
 
 impl Drop for Registration<'_> {
@@ -180,6 +212,16 @@ mod tests {
         active.cancel(run_id);
         assert!(second.cancel.is_cancelled());
         assert_eq!((first.lease.is_fresh(), second.lease.is_fresh()), (false, true));
+    }
+
+    #[test]
+    fn the_lease_of_a_run_that_is_being_accepted_is_not_renewed() {
+        let (active, shutdown) = (ActiveRuns::default(), ShutdownSignals::default());
+        let run_id = RunId::new();
+        let (_signals, registration) = active.register_early(run_id, since_boot(), &shutdown);
+        assert_eq!(active.ids(), []);
+        registration.set_stored();
+        assert_eq!(active.ids(), [run_id]);
     }
 
     #[test]

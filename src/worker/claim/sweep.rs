@@ -1,11 +1,12 @@
 //! The claim of runs: queued runs, runs whose lease expired, and runs whose calls were answered.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use sqlx::PgConnection;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -21,7 +22,7 @@ use crate::spans::OpenSpan;
 use crate::store::StoreError;
 use crate::store::claim::{Claims, claim_expired, claim_queued, claim_woken};
 use crate::store::retry::in_time;
-use crate::worker::run::driver::{Driven, drive};
+use crate::worker::run::driver::{Driven, DrivenClaim, drive};
 use crate::worker::run::slot::Slot;
 use crate::worker::run::spans::{begin_run_span, log_span};
 use crate::worker::titles::TitleTask;
@@ -58,6 +59,15 @@ impl From<ClaimSource> for ClaimedFrom {
     }
 }
 
+/// A run to drive.
+struct StartedRun {
+    run: Claimed,
+    /// The actual claim of a run that starts while its message is being accepted.
+    accepted: Option<oneshot::Receiver<Box<Claimed>>>,
+    /// A time since boot before the claim.
+    asked_at: Duration,
+}
+
 /// The result of one claim.
 struct Batch {
     claimed: usize,
@@ -71,9 +81,12 @@ impl Worker {
         self: &Arc<Self>,
         handed: &mut UnboundedReceiver<HandOver>,
     ) {
-        while let Some(HandOver { run, slot, asked_at }) = handed.recv().await {
-            self.services.metrics.runs_claimed(ClaimedFrom::HandOver, 1);
-            self.spawn(run, asked_at, self.slots.of_run(Some(slot)));
+        while let Some(HandOver { run, accepted, slot, asked_at }) = handed.recv().await {
+            if accepted.is_none() {
+                self.services.metrics.runs_claimed(ClaimedFrom::HandOver, 1);
+            }
+            let started = StartedRun { run, accepted, asked_at };
+            self.spawn_started(started, self.slots.of_run(Some(slot)));
         }
     }
 
@@ -231,12 +244,16 @@ impl Worker {
         self.services.pool.with(claim_at).await
     }
 
-    fn spawn(self: &Arc<Self>, run: Claimed, asked_at: Duration, mut slot: Slot) {
+    fn spawn(self: &Arc<Self>, run: Claimed, asked_at: Duration, slot: Slot) {
+        self.spawn_started(StartedRun { run, accepted: None, asked_at }, slot);
+    }
+
+    fn spawn_started(self: &Arc<Self>, started: StartedRun, mut slot: Slot) {
         let worker = Arc::clone(self);
         self.runs.spawn(async move {
-            let span = log_span(&run);
-            let title = TitleTask::of(&run);
-            let driven = worker.drive(run, asked_at, &mut slot).instrument(span).await;
+            let span = log_span(&started.run);
+            let title = TitleTask::of(&started.run);
+            let driven = worker.drive(started, &mut slot).instrument(span).await;
             drop(slot);
             if driven.others_wait {
                 worker.services.bus.wake_worker();
@@ -256,8 +273,9 @@ impl Worker {
     }
 
     /// Drives a run.
-    async fn drive(&self, mut run: Claimed, asked_at: Duration, slot: &mut Slot) -> Driven {
+    async fn drive(&self, started: StartedRun, slot: &mut Slot) -> Driven {
         let services = &self.services;
+        let StartedRun { mut run, accepted, asked_at } = started;
         let mut span = begin_run_span(services.metrics.spans(), &run);
         // The spans of requests and calls are children of the span of the run.
         run.options.trace = span.as_ref().and_then(OpenSpan::place).or(run.options.trace);
@@ -267,13 +285,30 @@ impl Worker {
             Box::pin(fail_unread(services, session_id, run.fence)).await;
             return Driven { others_wait: true, has_completed: false };
         }
-        let (signals, _registration) = self.active.register(run_id, asked_at, &self.shutdown);
-        let _active = services.metrics.active_run();
+        let active = OnceLock::new();
+        let (signals, registration) = if accepted.is_some() {
+            self.active.register_early(run_id, asked_at, &self.shutdown)
+        } else {
+            active.get_or_init(|| services.metrics.active_run());
+            self.active.register(run_id, asked_at, &self.shutdown)
+        };
+        let acceptance = accepted.map(|accepted| {
+            let (registration, active) = (&registration, &active);
+            let acceptance = async move {
+                let run = accepted.await.ok()?;
+                registration.set_stored();
+                services.metrics.runs_claimed(ClaimedFrom::HandOver, 1);
+                active.get_or_init(|| services.metrics.active_run());
+                Some(run)
+            };
+            acceptance.boxed()
+        });
         if run.is_cancelled {
             signals.cancel.cancel();
         }
         // Boxed, because the future is large.
-        let driven = Box::pin(drive(services, run, signals, slot, span.as_mut())).await;
+        let claim = DrivenClaim { claim: run, acceptance };
+        let driven = Box::pin(drive(services, claim, signals, slot, span.as_mut())).await;
         // Previews of a run that was released are still open.
         services.bus.end_previews(session_id, run_id);
         driven

@@ -61,6 +61,8 @@ impl Compactor {
             return Ok(());
         }
         state.progress.stop_if_draining()?;
+        // The history is read from the database.
+        state.writer.finish().await?;
         let writer = &state.writer;
         let earlier = EarlierMessages::read_if_long(run, writer, sizes, threshold).await?;
         let Some(earlier) = earlier else { return Ok(()) };

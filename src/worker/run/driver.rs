@@ -3,11 +3,11 @@
 
 use std::time::Instant;
 
+use super::begin::{begin, enter_mode};
 use super::context::RunContext;
 use super::messages::{new_user_message, reply_id, user_message};
 use super::outcome::{idle_event, outcome};
-use super::pending_step::OwnedStep;
-use super::resume::read_history;
+use super::pending_step::{Acceptance, OwnedStep};
 use super::signals::Signals;
 use super::slot::Slot;
 use super::state::RunState;
@@ -16,12 +16,9 @@ use super::tool_lists::ToolListWatch;
 use crate::agent::Step;
 use crate::agent::history::{self, ReplyMode};
 use crate::domain::claim::Claimed;
-use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::outcome::Outcome;
 use crate::domain::run_status::RunStatus;
-use crate::domain::state_change::StateChange;
-use crate::domain::suspicion::CRASH_LOOP_AFTER;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::faults::{self, Point};
 use crate::model::{Head, Reply};
@@ -59,10 +56,18 @@ pub(in crate::worker) struct Driven {
     pub(in crate::worker) has_completed: bool,
 }
 
+/// The claim of a run to drive.
+pub(in crate::worker) struct DrivenClaim<'a> {
+    /// The claim, or what it is expected to be.
+    pub(in crate::worker) claim: Claimed,
+    /// The actual claim of a run that starts while its message is being accepted.
+    pub(in crate::worker) acceptance: Option<Acceptance<'a>>,
+}
+
 /// Drives a run until it settles or must be released.
 pub(in crate::worker) async fn drive(
     services: &Services,
-    claim: Claimed,
+    DrivenClaim { claim, acceptance }: DrivenClaim<'_>,
     signals: Signals,
     slot: &mut Slot,
     span: Option<&mut OpenSpan>,
@@ -70,7 +75,7 @@ pub(in crate::worker) async fn drive(
     let run = RunContext::new(services, claim, signals);
     let mut driver = Driver {
         run: &run,
-        state: RunState::new(&run, slot),
+        state: RunState::new(&run, acceptance, slot),
         model: ModelCalls::new(&run),
         tools: ToolRunner::new(&run),
         quick: None,
@@ -78,7 +83,7 @@ pub(in crate::worker) async fn drive(
         tool_lists: ToolListWatch::default(),
     };
     let mut has_completed = false;
-    let ended = match driver.run_steps().await {
+    let ended = match driver.run().await {
         Ok(()) => {
             has_completed = true;
             Ok(())
@@ -95,16 +100,29 @@ pub(in crate::worker) async fn drive(
     }
     let writer = driver.state.writer;
     let others_wait = writer.others_wait();
-    services.transcripts.insert(run.session_id(), writer.transcript);
+    if let Some(transcript) = writer.into_transcript() {
+        services.transcripts.insert(run.session_id(), transcript);
+    }
     Driven { others_wait, has_completed }
 }
 
 impl Driver<'_> {
+    /// Drives the run, and starts again if the messages that it has started with are not those of the
+    /// session.
+    async fn run(&mut self) -> Result<(), StopCause> {
+        let ended = self.run_steps().await;
+        if !matches!(ended, Err(StopCause::OtherHistory)) {
+            return ended;
+        }
+        self.model.discard_request();
+        Box::pin(self.run_steps()).await
+    }
+
     async fn run_steps(&mut self) -> Result<(), StopCause> {
         faults::point(Point::Claimed).await;
         // Large futures are boxed: all runs that wait for the model would hold their memory.
-        Box::pin(self.begin()).await?;
-        self.enter_mode().await?;
+        Box::pin(begin(&mut self.state, &mut self.model)).await?;
+        enter_mode(&mut self.state).await?;
         let head = self.run.head(self.run.settings())?;
         Box::pin(self.compactor.compact(&mut self.state, &mut self.model, &head)).await?;
         loop {
@@ -127,71 +145,6 @@ impl Driver<'_> {
                 Step::Finish(_) => return Ok(()),
             }
         }
-    }
-
-    /// Brings the loop to the stored messages, and the user message into the history if it is not
-    /// there.
-    async fn begin(&mut self) -> Result<(), StopCause> {
-        let claim = &self.run.claim;
-        if let Some(start_event) = claim.begun {
-            self.model.continue_request(start_event);
-            return self.begin_accepted().await;
-        }
-        let attempt = claim.fence.attempt;
-        read_history(&mut self.state, attempt > 1).await?;
-        // Checked only now: to settle a run, the stored messages must be known.
-        if claim.takeovers >= CRASH_LOOP_AFTER {
-            return Err(StopCause::CrashLoop);
-        }
-        // A run that was claimed only to settle it must not run a call that waited for an approval.
-        if claim.is_cancelled {
-            return Err(StopCause::Cancelled);
-        }
-        if attempt > 1 {
-            tracing::info!(run.id = %self.run.run_id(), attempt, "run taken over");
-        }
-        let mut events = vec![NewEvent::new(&EventBody::StatusRunning { attempt })];
-        self.model.announce(&mut self.state.progress, &mut events);
-        if self.state.writer.is_begun() {
-            // A worker that stops after this step has made no progress.
-            let step = StepCommit { events: &events, is_progress: false, ..Default::default() };
-            return self.state.writer.store(&[], &step).await;
-        }
-        let step = StepCommit { events: &events, dequeues: true, ..Default::default() };
-        let message = self.first_message()?;
-        self.state.writer.store(&[message], &step).await?;
-        self.state.writer.reload_files().await
-    }
-
-    /// The message of the user that the run answers.
-    pub(super) fn first_message(&self) -> Result<NewMessage, StopCause> {
-        let claim = &self.run.claim;
-        let message = user_message(Content::parse(claim.input.clone())?);
-        Ok(NewMessage { message_id: claim.message_id.clone(), model: None, message })
-    }
-
-    /// Continues a run that began when its message was accepted: usually all that is missing.
-    async fn begin_accepted(&mut self) -> Result<(), StopCause> {
-        let (claim, transcript) = (&self.run.claim, &mut self.state.writer.transcript);
-        if transcript.seq() + 1 == claim.last_message_seq && !claim.has_files() {
-            transcript.push(Role::User, &claim.input);
-            return Ok(());
-        }
-        read_history(&mut self.state, false).await
-    }
-
-    /// Sets the permission mode of the message, which is in force from its first request on.
-    async fn enter_mode(&mut self) -> Result<(), StopCause> {
-        let Some(mode) = self.run.claim.options.permission_mode else { return Ok(()) };
-        let is_set = self.state.writer.permission_mode() == Some(mode);
-        if is_set || !self.state.progress.is_at_first_request() {
-            return Ok(());
-        }
-        let (events, state_changes) =
-            ([NewEvent::new(&EventBody::mode(mode))], [StateChange::PermissionMode(mode)]);
-        let step =
-            StepCommit { events: &events, state_changes: &state_changes, ..Default::default() };
-        self.state.writer.store(&[], &step).await
     }
 
     /// Asks the model and stores its reply, or ends the request at the limit of seconds.

@@ -2,7 +2,7 @@
 
 use super::driver::Driver;
 use super::interrupted::interrupted_message;
-use super::messages::{new_user_message, user_message};
+use super::messages::{first_message, new_user_message, user_message};
 use super::outcome::idle_event;
 use super::resume::resume;
 use super::stop_cause::{Ending, StopCause};
@@ -77,7 +77,7 @@ impl Driver<'_> {
         if status == RunStatus::Cancelled && !self.state.writer.is_begun() {
             let attempt = self.run.claim.fence.attempt;
             events.insert(0, NewEvent::new(&EventBody::StatusRunning { attempt }));
-            messages.push(self.first_message()?);
+            messages.push(first_message(&self.run.claim)?);
         }
         if !round.results.is_empty() {
             messages.push(new_user_message(user_message(history::results(&round.results)?)));

@@ -1,5 +1,7 @@
 //! Messages that the worker stores.
 
+use super::stop_cause::StopCause;
+use crate::domain::claim::Claimed;
 use crate::domain::ids::MessageId;
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::usage::Usage;
@@ -8,6 +10,12 @@ use crate::store::step::NewMessage;
 /// A message of the user role.
 pub(in crate::worker) fn user_message(content: Content) -> Message {
     Message { role: Role::User, content, stop_reason: None, usage: Usage::default() }
+}
+
+/// The message of the user that a run answers.
+pub(super) fn first_message(claim: &Claimed) -> Result<NewMessage, StopCause> {
+    let message = user_message(Content::parse(claim.input.clone())?);
+    Ok(NewMessage { message_id: claim.message_id.clone(), model: None, message })
 }
 
 /// A user message with an id of its own.

@@ -4,6 +4,7 @@
 //! hold what those parts share: the facts of the run, its progress, its slot, its signals, the
 //! writer of its steps.
 
+mod begin;
 pub(in crate::worker) mod context;
 pub(in crate::worker) mod driver;
 mod ending;
@@ -19,5 +20,6 @@ pub(in crate::worker) mod slot;
 pub(in crate::worker) mod spans;
 pub(in crate::worker) mod state;
 pub(in crate::worker) mod step_writer;
+mod step_writing;
 pub(in crate::worker) mod stop_cause;
 mod tool_lists;

@@ -1,6 +1,7 @@
-//! A step that is being committed while its run goes on.
+//! A step, or the message of the run, that is being committed while the run goes on.
 //!
-//! Only the next request to the model may go on: it needs the messages of the step and not its commit.
+//! Only the next request to the model may go on: it needs the messages and not
+//! the commit.
 //! What follows from its reply waits for the commit: previews, the next step, and the end of the run.
 //! If the commit fails, the request is aborted.
 
@@ -12,8 +13,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::poll;
 
-use super::step_writer::StepWriting;
+use super::step_writing::StepWriting;
 use super::stop_cause::StopCause;
+use crate::domain::claim::Claimed;
 use crate::domain::event::NewEvent;
 use crate::domain::permission::PermissionMode;
 use crate::domain::request::RequestRecord;
@@ -87,12 +89,23 @@ fn new_mode(state_changes: &[StateChange]) -> Option<PermissionMode> {
     })
 }
 
-/// A step that is being committed.
+/// The acceptance of the message of a run that has started early: the run as it was claimed, or `None`
+/// if there is no such run.
+pub(in crate::worker) type Acceptance<'a> = BoxFuture<'a, Option<Box<Claimed>>>;
+
+/// The result of a commit.
+pub(super) enum Commit {
+    Step(Committed),
+    /// The message of the run was accepted.
+    Accepted(Box<Claimed>),
+}
+
+/// A step that is being committed, or the message of the run.
 pub(super) struct PendingStep<'a> {
     /// In a mutex, which is never locked, because the future alone cannot be shared between threads.
-    committed: Mutex<BoxFuture<'a, Result<Committed, StopCause>>>,
+    committed: Mutex<BoxFuture<'a, Result<Commit, StopCause>>>,
     /// The result, once the commit has ended.
-    ended: Option<Result<Committed, StopCause>>,
+    ended: Option<Result<Commit, StopCause>>,
     pub(super) effects: StepEffects,
 }
 
@@ -108,10 +121,19 @@ impl<'a> PendingStep<'a> {
         let committed = async move {
             let committed = writing.commit(&step.borrowed()).await?;
             faults::point(Point::ResultsStored).await;
-            Ok(committed)
+            Ok(Commit::Step(committed))
         };
-        let committed = committed.boxed();
-        Self { committed: Mutex::new(committed), ended: None, effects }
+        Self { committed: Mutex::new(committed.boxed()), ended: None, effects }
+    }
+
+    /// The acceptance of the run's message.
+    pub(super) fn acceptance(acceptance: Acceptance<'a>) -> Self {
+        let accepted = async move {
+            let claim = acceptance.await.ok_or(StopCause::NotAccepted)?;
+            Ok(Commit::Accepted(claim))
+        };
+        let effects = StepEffects::of(&StepCommit::default());
+        Self { committed: Mutex::new(accepted.boxed()), ended: None, effects }
     }
 
     /// Begins the commit, whose statement is sent at once if a connection is free.
@@ -122,14 +144,14 @@ impl<'a> PendingStep<'a> {
     }
 
     /// The result of the commit. Cancel safe; must not be called again after it has returned.
-    pub(super) async fn committed(&mut self) -> Result<Committed, StopCause> {
+    pub(super) async fn committed(&mut self) -> Result<Commit, StopCause> {
         match self.ended.take() {
             Some(ended) => ended,
             None => self.future().await,
         }
     }
 
-    fn future(&mut self) -> &mut BoxFuture<'a, Result<Committed, StopCause>> {
+    fn future(&mut self) -> &mut BoxFuture<'a, Result<Commit, StopCause>> {
         self.committed.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }

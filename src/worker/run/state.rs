@@ -6,6 +6,7 @@ use std::time::Instant;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::context::RunContext;
+use super::pending_step::Acceptance;
 use super::progress::Progress;
 use super::slot::Slot;
 use super::step_writer::StepWriter;
@@ -22,8 +23,12 @@ pub(in crate::worker) struct RunState<'a> {
 }
 
 impl<'a> RunState<'a> {
-    pub(in crate::worker) fn new(run: &'a RunContext<'a>, slot: &'a mut Slot) -> Self {
-        Self { run, slot, progress: Progress::new(run), writer: StepWriter::new(run) }
+    pub(in crate::worker) fn new(
+        run: &'a RunContext<'a>,
+        acceptance: Option<Acceptance<'a>>,
+        slot: &'a mut Slot,
+    ) -> Self {
+        Self { run, slot, progress: Progress::new(run), writer: StepWriter::new(run, acceptance) }
     }
 
     /// Waits until the history of the run may be read, without a slot while no further history fits. A

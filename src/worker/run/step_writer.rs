@@ -1,25 +1,22 @@
-//! The writer of a run: one step at a time, fenced by the attempt, and exactly once.
+//! The writer of a run: one step at a time.
 //!
 //! The run waits for the commit of a step, with one exception: it may send its next request to the
 //! model meanwhile ([`StepWriter::begin`]).
 
+use std::mem::take;
+
 use sqlx::PgConnection;
 
 use super::context::RunContext;
-use super::pending_step::{OwnedStep, PendingStep, StepEffects};
+use super::pending_step::{Acceptance, Commit, OwnedStep, PendingStep, StepEffects};
+use super::step_writing::StepWriting;
 use super::stop_cause::StopCause;
+use crate::domain::claim::{Claimed, Permissions};
 use crate::domain::event::NewEvent;
-use crate::domain::permission::PermissionMode;
-use crate::faults::{self, Bug, Point};
-use crate::store::group_commit::Grouped;
-#[cfg(feature = "faults")]
-use crate::store::injected_bugs::commit;
+use crate::domain::message::Role;
+use crate::domain::permission::{PermissionMode, Rule};
 use crate::store::retry::{Retry, in_time};
-#[cfg(not(feature = "faults"))]
-use crate::store::step::commit;
-use crate::store::step::{
-    CommitStatus, Committed, EncodedStep, NewMessage, StepCommit, Written, commit_status,
-};
+use crate::store::step::{Committed, NewMessage, StepCommit};
 use crate::worker::transcript::Transcript;
 
 /// Commits the steps of a run and keeps the transcript equal to the stored history.
@@ -34,11 +31,20 @@ pub(in crate::worker) struct StepWriter<'a> {
     steps_with_progress: u32,
     /// The user message is in the history and the run is out of the queue.
     is_begun: bool,
+    /// The run has settled.
+    has_settled: bool,
     /// Other runs of the session wait for this one.
     others_wait: bool,
     /// The owner of the session has a budget.
     is_budgeted: bool,
-    permission_mode: Option<PermissionMode>,
+    /// The permissions of the session: those of the claim, and the mode as of the last step.
+    permissions: Permissions,
+    /// The number of messages in the history when the run was claimed.
+    claimed_seq: i32,
+    /// This process has seen the run before this one settle.
+    follows_settled: bool,
+    /// The run has started before its claim is known.
+    is_early: bool,
     /// The step that is being committed while the run goes on.
     pending: Option<PendingStep<'a>>,
     /// A step was lost after the run had gone on with it.
@@ -46,18 +52,26 @@ pub(in crate::worker) struct StepWriter<'a> {
 }
 
 impl<'a> StepWriter<'a> {
-    pub(in crate::worker) fn new(run: &'a RunContext<'a>) -> Self {
+    pub(in crate::worker) fn new(
+        run: &'a RunContext<'a>,
+        acceptance: Option<Acceptance<'a>>,
+    ) -> Self {
         let claim = &run.claim;
+        let mut transcript = run.services.transcripts.take(claim.session_id);
         Self {
             run,
-            transcript: run.services.transcripts.take(claim.session_id),
+            follows_settled: transcript.begin_run(),
+            transcript,
             steps: claim.steps,
             is_begun: claim.begun.is_some(),
             steps_with_progress: 0,
+            has_settled: false,
             others_wait: false,
             is_budgeted: claim.is_budgeted,
-            permission_mode: claim.permissions.mode,
-            pending: None,
+            permissions: claim.permissions.clone(),
+            claimed_seq: claim.last_message_seq,
+            is_early: false,
+            pending: acceptance.map(PendingStep::acceptance),
             has_lost_step: false,
         }
     }
@@ -79,13 +93,42 @@ impl<'a> StepWriter<'a> {
         self.others_wait
     }
 
+    /// The transcript for the next run of the session; none if it has a step that was lost.
+    pub(in crate::worker) fn into_transcript(mut self) -> Option<Transcript> {
+        if self.has_settled && !self.others_wait {
+            self.transcript.set_settled();
+        }
+        (!self.has_lost_step).then_some(self.transcript)
+    }
+
     pub(in crate::worker) fn is_budgeted(&self) -> bool {
         self.is_budgeted
     }
 
     /// The permission mode of the session as of the last step: a client may change it at any time.
     pub(in crate::worker) fn permission_mode(&self) -> Option<PermissionMode> {
-        self.permission_mode
+        self.permissions.mode
+    }
+
+    /// The rules that users had added with their decisions when the run was claimed.
+    pub(in crate::worker) fn remembered(&self) -> &[Rule] {
+        &self.permissions.remembered
+    }
+
+    /// The number of messages in the history when the run was claimed.
+    pub(in crate::worker) fn claimed_seq(&self) -> i32 {
+        self.claimed_seq
+    }
+
+    /// Starts a run whose message is being accepted, if the transcript seems to have all messages
+    /// before it: of the last run in this process, or none, for the first message of a session.
+    pub(in crate::worker) fn starts_early(&mut self) -> bool {
+        let is_complete = self.follows_settled || self.claimed_seq == 1;
+        self.is_early = self.pending.is_some() && is_complete;
+        if self.is_early {
+            self.transcript.push(Role::User, &self.run.claim.input);
+        }
+        self.is_early
     }
 
     /// The number of the last stored message.
@@ -145,10 +188,11 @@ impl<'a> StepWriter<'a> {
         let committed = pending.committed().await;
         let Some(pending) = self.pending.take() else { return Ok(()) };
         match committed {
-            Ok(committed) => {
+            Ok(Commit::Step(committed)) => {
                 self.complete(committed, pending.effects);
                 Ok(())
             }
+            Ok(Commit::Accepted(claim)) => self.complete_claim(*claim),
             Err(cause) => {
                 // It has messages that the database may not have, and so has the last request.
                 self.transcript = Transcript::default();
@@ -156,6 +200,18 @@ impl<'a> StepWriter<'a> {
                 Err(cause)
             }
         }
+    }
+
+    /// Takes the facts of the claim that the run has started without.
+    fn complete_claim(&mut self, claim: Claimed) -> Result<(), StopCause> {
+        self.permissions = claim.permissions;
+        self.is_budgeted = claim.is_budgeted;
+        self.claimed_seq = claim.last_message_seq;
+        if take(&mut self.is_early) && self.transcript.seq() != self.claimed_seq {
+            self.transcript = Transcript::default();
+            return Err(StopCause::OtherHistory);
+        }
+        Ok(())
     }
 
     /// The next step to write.
@@ -173,11 +229,12 @@ impl<'a> StepWriter<'a> {
         if let Some(status) = step.settles {
             services.metrics.run_settled(status);
         }
-        self.permission_mode = step.permission_mode.or(committed.permission_mode);
+        self.permissions.mode = step.permission_mode.or(committed.permission_mode);
         self.others_wait = committed.queued > 0;
         self.is_budgeted = committed.is_budgeted;
         self.is_begun |= step.dequeues;
         self.steps_with_progress += u32::from(step.is_progress);
+        self.has_settled = step.settles.is_some();
         services.bus.publish(self.run.session_id(), committed.frames);
     }
 
@@ -213,100 +270,4 @@ impl<'a> StepWriter<'a> {
         let load = async |conn: &mut PgConnection| transcript.catch_up(conn, session_id).await;
         Ok(self.run.services.pool.with(load).await?)
     }
-}
-
-/// A step to write: the one that follows the first `steps` ones of the run.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct StepWriting<'a> {
-    run: &'a RunContext<'a>,
-    steps: i32,
-    is_budgeted: bool,
-}
-
-impl StepWriting<'_> {
-    /// Commits the step, again while the database is unavailable.
-    pub(super) async fn commit(self, step: &StepCommit<'_>) -> Result<Committed, StopCause> {
-        let step = &StepCommit { is_budgeted: self.is_budgeted, ..*step };
-        let committed = self.run.retry(|is_retry| self.try_commit(step, is_retry)).await?;
-        let point = if step.settles.is_some() { Point::Settled } else { Point::StepStored };
-        faults::point(point).await;
-        Ok(committed)
-    }
-
-    /// Commits a step, unless an earlier try of it was committed although its answer was lost.
-    async fn try_commit(
-        self,
-        step: &StepCommit<'_>,
-        is_retry: bool,
-    ) -> Result<Committed, StopCause> {
-        let services = self.run.services;
-        let committed = if is_retry || !may_share(step) {
-            self.write_alone(step, is_retry).await?
-        } else {
-            match self.write_in_group(step).await? {
-                Grouped::Done(Written::Committed(written)) => {
-                    Some(written.with_events(step.events))
-                }
-                Grouped::Done(Written::Fenced) => None,
-                Grouped::Done(Written::Skipped) | Grouped::NotWritten => {
-                    self.write_alone(step, false).await?
-                }
-                Grouped::Unknown => self.write_alone(step, true).await?,
-            }
-        };
-        committed.ok_or_else(|| {
-            services.metrics.step_fenced();
-            StopCause::LeaseLost
-        })
-    }
-
-    async fn write_in_group(self, step: &StepCommit<'_>) -> Result<Grouped<Written>, StopCause> {
-        let (session_id, fence) = (self.run.session_id(), self.run.claim.fence);
-        let step = EncodedStep::of(session_id, fence, self.steps, step)?;
-        Ok(self.run.services.group_commit.write(step).await?)
-    }
-
-    /// Commits a step in a transaction of its own.
-    async fn write_alone(
-        self,
-        step: &StepCommit<'_>,
-        is_retry: bool,
-    ) -> Result<Option<Committed>, StopCause> {
-        let (session_id, fence) = (self.run.session_id(), self.run.claim.fence);
-        let committed = self.run.services.pool.with(async |conn| {
-            let mut committed = None;
-            if is_retry {
-                committed = self.find_committed(conn).await?;
-            }
-            if committed.is_none() {
-                committed = commit(conn, session_id, fence, self.steps, step).await?;
-            }
-            if committed.is_none() && is_retry {
-                // The first try was still being executed.
-                committed = self.find_committed(conn).await?;
-            }
-            Ok::<_, StopCause>(committed)
-        });
-        committed.await
-    }
-
-    /// The result of the current step, if an earlier try has committed it.
-    async fn find_committed(self, conn: &mut PgConnection) -> Result<Option<Committed>, StopCause> {
-        match commit_status(conn, self.run.claim.fence, self.steps).await? {
-            CommitStatus::Absent => Ok(None),
-            CommitStatus::Fenced => Err(StopCause::LeaseLost),
-            CommitStatus::Committed { queued, is_budgeted, permission_mode } => {
-                // Readers find its events in the database.
-                self.run.services.bus.resync(self.run.session_id());
-                let frames = Vec::new();
-                Ok(Some(Committed { frames, queued, is_budgeted, permission_mode }))
-            }
-        }
-    }
-}
-
-/// Returns true if a step may be written together with those of other runs.
-fn may_share(step: &StepCommit<'_>) -> bool {
-    let is_injected = [Bug::NoAttemptCheck, Bug::SplitCommit].into_iter().any(faults::has);
-    step.is_one_statement() && !is_injected
 }

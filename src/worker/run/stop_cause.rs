@@ -35,6 +35,11 @@ pub(in crate::worker) enum StopCause {
     CrashLoop,
     /// The run is suspended until its calls are answered.
     Suspended,
+    /// The message of a run that started early was not accepted, or its run was queued: there is no run
+    /// to drive.
+    NotAccepted,
+    /// The session of a run that started early has other messages than this process knew.
+    OtherHistory,
 }
 
 /// The last action on a run that is no longer driven.
@@ -60,7 +65,12 @@ impl StopCause {
             Self::Store(_) => Some("database"),
             Self::Defect(_) => Some("defect"),
             Self::CrashLoop => Some("crash_loop"),
-            Self::LeaseLost | Self::Cancelled | Self::ShuttingDown | Self::Suspended => None,
+            Self::LeaseLost
+            | Self::Cancelled
+            | Self::ShuttingDown
+            | Self::Suspended
+            | Self::NotAccepted
+            | Self::OtherHistory => None,
         }
     }
 
@@ -72,6 +82,12 @@ impl StopCause {
                 Ending::None
             }
             Self::Suspended => Ending::None,
+            Self::NotAccepted => {
+                tracing::debug!(run.id = %run_id, "run dropped, its message did not start it");
+                Ending::None
+            }
+            // The driver reads the history and starts again, so this is not the end of a run.
+            Self::OtherHistory => Ending::Release { has_failed: true },
             Self::Cancelled => Ending::Settle {
                 status: RunStatus::Cancelled,
                 stop_reason: StopReason::Cancelled,

@@ -28,6 +28,7 @@ impl ToolListWatch {
 
     /// Reports how the lists of servers differ from the tools of the session, each difference once.
     pub(super) async fn report(&mut self, state: &mut RunState<'_>) -> Result<(), StopCause> {
+        state.writer.finish().await?;
         let (run, tools) = (state.run, &state.run.services.tools);
         // Read before the comparison: a list that arrives during it is compared next time.
         self.compared_at = Some(tools.list_updates());

@@ -253,26 +253,26 @@ impl<'a> PermissionGate<'a> {
         let mode = writer.permission_mode();
         let policy = match self.policy.take() {
             Some((built_for, policy)) if built_for == mode => policy,
-            Some(_) | None => self.build_policy(mode, context)?,
+            Some(_) | None => self.build_policy(writer, context)?,
         };
         Ok(&self.policy.insert((mode, policy)).1)
     }
 
     fn build_policy(
         &self,
-        mode: Option<PermissionMode>,
+        writer: &StepWriter<'_>,
         context: &mut ToolContext,
     ) -> Result<Policy, StopCause> {
         let operator = &self.run.services.policy;
         let settings = self.run.settings();
-        let mode = operator.mode(mode, settings.permission_mode);
+        let mode = operator.mode(writer.permission_mode(), settings.permission_mode);
         let is_planning = mode == PermissionMode::Plan;
         context.after_plan =
             is_planning.then(|| operator.mode_after_plan(settings.permission_mode));
         let source = PolicySource {
             operator,
             session_rules: &settings.permissions,
-            remembered: &self.run.claim.permissions.remembered,
+            remembered: writer.remembered(),
             mode,
             workspace: &context.workspace.names(),
         };

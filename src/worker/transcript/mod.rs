@@ -57,6 +57,8 @@ pub(super) struct Transcript {
     newest: MessageRange,
     /// The last message of the last answered request.
     last_request: Option<MessageRange>,
+    /// The last run of the session has settled, and no other one was queued.
+    is_settled: bool,
 }
 
 /// A position in a transcript.
@@ -188,6 +190,17 @@ impl Transcript {
         prefix.reset();
         let repairs = std::mem::take(&mut self.repairs);
         *self = Self { repairs, prefix, ..Self::default() };
+    }
+
+    /// Notes that the last run of the session has settled, and that no other one was queued.
+    pub(super) fn set_settled(&mut self) {
+        self.is_settled = true;
+    }
+
+    /// True if this process has seen the last run of the session settle. From now on there is another
+    /// run.
+    pub(super) fn begin_run(&mut self) -> bool {
+        std::mem::take(&mut self.is_settled)
     }
 
     /// The number of the last message.

@@ -1,6 +1,7 @@
-//! The next request to the model is sent while the step before it is being committed. Nothing of it is
-//! shown before the commit, and it counts only with the commit.
+//! A request to the model is sent while the message, or the step with the results, before it is being
+//! committed. Nothing of it is shown before the commit, and it counts only with the commit.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use twostep::domain::ids::TenantId;
 use twostep::store::budgets::{Period, set};
 
 use crate::support::machine::HUNG;
-use crate::support::{EventStream, TestApp, calls, replies, says};
+use crate::support::{EventStream, Setup, TestApp, calls, replies, says};
 
 /// The time in which a request or an event would arrive that must not.
 const ABSENCE: Duration = Duration::from_millis(300);
@@ -27,7 +28,10 @@ impl HeldCommits {
     async fn of(app: &TestApp, condition: &str, refusals: u32) -> Self {
         let mut conn = PgConnection::connect_with(&app.database.options()).await.unwrap();
         let setup = format!(
-            "CREATE SEQUENCE refused;
+            "DROP TRIGGER IF EXISTS hold ON messages;
+             DROP FUNCTION IF EXISTS hold;
+             DROP SEQUENCE IF EXISTS refused;
+             CREATE SEQUENCE refused;
              GRANT USAGE ON SEQUENCE refused TO PUBLIC;
              CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                  PERFORM pg_advisory_xact_lock_shared(1);
@@ -186,4 +190,122 @@ async fn a_budget_that_is_set_during_a_reply_applies_to_the_next_request() {
         (&json!("failed"), &json!("budget_exceeded"))
     );
     assert!(!session.history().await.iter().any(|item| item.to_string().contains("It is noon.")));
+}
+
+/// A service that has accepted a message, so that it knows that its tenant has no budget.
+async fn ready_app() -> TestApp {
+    let app = TestApp::start(replies(&[says("Hello.")])).await;
+    app.session().await.ask("Hello").await;
+    app
+}
+
+/// Holds the commits of messages that begin with `Hold`.
+async fn hold_accepts(app: &TestApp, refusals: u32) -> HeldCommits {
+    HeldCommits::of(app, "NEW.content::text LIKE '%Hold%'", refusals).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_is_asked_while_a_message_is_accepted_and_nothing_is_shown_before() {
+    let app = ready_app().await;
+    let (new, used) = (app.session().await, app.session().await);
+    used.ask("Hello").await;
+    for session in [&new, &used] {
+        let mut held = hold_accepts(&app, 0).await;
+        let requests = app.upstream().len();
+        let body = json!({ "content": "Hold this" });
+        let mut post = pin!(session.message(&body).header("accept", "text/event-stream").send());
+        let early = async {
+            held.reached().await;
+            requested(&app, requests + 1).await;
+            sleep(ABSENCE).await;
+            let events = session.events().await;
+            assert!(!events.iter().any(|event| event.to_string().contains("Hold")), "{events:?}");
+        };
+        tokio::select! {
+            response = &mut post => panic!("a response before the commit: {response:?}"),
+            () = early => {}
+        }
+        held.release().await;
+        let events = EventStream::new(post.await.unwrap()).rest().await;
+        let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
+        let position = |name: &str| names.iter().position(|found| *found == name).unwrap();
+        assert!(position("user.message") < position("event_delta"), "{names:?}");
+        assert_eq!(events.last().unwrap().data["stop_reason"]["type"], "end_turn");
+        assert_eq!(app.upstream().len(), requests + 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_not_committed_leaves_no_run_and_no_usage() {
+    let app = ready_app().await;
+    let session = app.session().await;
+    session.ask("Hello").await;
+    let used = |session: Value| session["usage"].clone();
+    let before: Value = app.get(&session.path("")).send().await.unwrap().json().await.unwrap();
+    let events = session.events().await.len();
+    let requests = app.upstream().len();
+    let mut held = hold_accepts(&app, 1).await;
+    let body = json!({ "content": "Hold this" });
+    let mut post = pin!(session.message(&body).send());
+    let early = async {
+        held.reached().await;
+        requested(&app, requests + 1).await;
+    };
+    tokio::select! {
+        response = &mut post => panic!("a response before the commit: {response:?}"),
+        () = early => {}
+    }
+    held.release().await;
+    assert_eq!(post.await.unwrap().status(), 500);
+    let after: Value = app.get(&session.path("")).send().await.unwrap().json().await.unwrap();
+    assert_eq!(used(after), used(before));
+    assert_eq!(session.events().await.len(), events);
+    app.has_settled("completed", 2).await;
+    assert_eq!(session.ask("Hold this").await["status"], "completed");
+    assert_eq!(session.history().await.len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_with_a_budget_asks_the_model_after_its_message_is_accepted() {
+    let app = ready_app().await;
+    let session = app.session().await;
+    let mut conn = app.database.pool(1).acquire().await.unwrap();
+    let budget = Budget { tokens: Some(1_000_000), cost: None };
+    set(&mut conn, TenantId::DEFAULT, Period::Total, budget).await.unwrap();
+    session.ask("Hello").await;
+    let mut held = hold_accepts(&app, 0).await;
+    let requests = app.upstream().len();
+    let body = json!({ "content": "Hold this" });
+    let mut post = pin!(session.message(&body).header("prefer", "wait=60").send());
+    let held_back = async {
+        held.reached().await;
+        sleep(ABSENCE).await;
+    };
+    tokio::select! {
+        response = &mut post => panic!("a response before the commit: {response:?}"),
+        () = held_back => {}
+    }
+    assert_eq!(app.upstream().len(), requests);
+    held.release().await;
+    let run: Value = post.await.unwrap().json().await.unwrap();
+    assert_eq!(run["status"], "completed");
+}
+
+/// Another process has added to the history, and has stopped.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_started_with_an_old_history_starts_again_with_the_new_one() {
+    let app = ready_app().await;
+    let session = app.session().await;
+    session.ask("First").await;
+    let second = app.second_service(Setup::default()).await;
+    let message = second.message(&session, &json!({ "content": "Second" }));
+    let run: Value =
+        message.header("prefer", "wait=60").send().await.unwrap().json().await.unwrap();
+    assert_eq!(run["status"], "completed");
+    second.stop().await;
+    assert_eq!(session.ask("Third").await["status"], "completed");
+    let last = app.upstream().len() - 1;
+    assert_eq!(app.upstream().roles(last).len(), 5);
+    // A request with the old history may have been sent, and then aborted.
+    app.end_refused(&[]);
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::ids::{RunId, SessionId, WorkerId};
+use crate::domain::ids::{EventId, RunId, SessionId, WorkerId};
 use crate::domain::run_options::RunOptions;
 use crate::store::accept::{AcceptStatus, Accepted, EncodedAccept, NewRun, accept};
 use crate::store::group_commit::Turn;
@@ -83,6 +83,7 @@ impl Bed {
             client_message_id: None,
             fingerprint: b"f",
             event: &self.event,
+            request_event: EventId::new(),
             worker: Some(WorkerId::new()),
             may_wait: true,
             versions: None,
