@@ -33,6 +33,13 @@ WITH p AS NOT MATERIALIZED (
       AND archived_at IS NULL
       AND (p.may_wait OR queued = 0 AND active_run_id IS NULL)
       AND (p.versions IS NULL OR last_seq = ANY (p.versions))
+      -- A message that was accepted before. Those of concurrent statements violate the indexes.
+      AND (p.idempotency_key IS NULL OR NOT EXISTS (
+          SELECT FROM runs r
+          WHERE r.session_id = s.id AND r.idempotency_key = p.idempotency_key))
+      AND (p.client_message_id IS NULL OR NOT EXISTS (
+          SELECT FROM runs r
+          WHERE r.session_id = s.id AND r.client_message_id = p.client_message_id))
     RETURNING s.id, s.tenant_id, last_message_seq, queued, model, settings, workspace,
               parent_session_id, forked_from, permission_mode, remembered,
               active_run_id IS NOT DISTINCT FROM p.run_id AS is_begun,

@@ -49,6 +49,12 @@ WITH p AS NOT MATERIALIZED (
       AND archived_at IS NULL
       AND (post.may_wait OR queued = 0 AND active_run_id IS NULL)
       AND (post.versions IS NULL OR last_seq = ANY (post.versions::bigint[]))
+      AND (post.idempotency_key IS NULL OR NOT EXISTS (
+          SELECT FROM runs r
+          WHERE r.session_id = s.id AND r.idempotency_key = post.idempotency_key))
+      AND (post.client_message_id IS NULL OR NOT EXISTS (
+          SELECT FROM runs r
+          WHERE r.session_id = s.id AND r.client_message_id = post.client_message_id))
     RETURNING post.*, last_message_seq, queued, model, settings, workspace, parent_session_id,
               forked_from, permission_mode, remembered,
               active_run_id IS NOT DISTINCT FROM post.run_id AS is_begun,

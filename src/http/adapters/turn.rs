@@ -22,10 +22,15 @@ use crate::service::client_tool::ClientTool;
 use crate::service::content::ContentInput;
 use crate::service::deadline::in_time;
 use crate::service::lookup::{find_current_run, find_run};
-use crate::service::messages::{MessageInput, NewMessage, PostMessage, PostedRun, post_message};
+use crate::service::messages::{
+    KnownConversation, MessageInput, NewMessage, PostMessage, PostedRun, post_message,
+    start_message,
+};
 use crate::service::offload::offload;
 use crate::service::session_settings::CreateSession;
-use crate::service::sessions::{Conversation, find_by_client_id, open_conversation};
+use crate::service::sessions::{
+    Conversation, find_by_client_id, find_known_conversation, open_conversation,
+};
 use crate::service::{Error, Service};
 
 /// A request that starts or continues a run.
@@ -75,6 +80,29 @@ pub(in crate::http) struct MessageDraft {
 impl Turn<'_> {
     pub(in crate::http) fn tenant(&self) -> TenantId {
         self.caller.tenant
+    }
+
+    /// Posts a message that starts a run, if this process knows the session of the conversation, and the
+    /// message `follows` what it knows. Gives the message back otherwise: the session must be opened,
+    /// which takes reads of the database.
+    pub(in crate::http) async fn start(
+        &self,
+        creation: &CreateSession,
+        message: NewMessage,
+        follows: impl FnOnce(&KnownConversation) -> bool,
+    ) -> Result<Result<AppliedTurn, NewMessage>, ApiError> {
+        if self.caller.is_browser() {
+            return Ok(Err(message));
+        }
+        // A refusal here is reported when the session is opened.
+        let known = find_known_conversation(self.service, &self.caller.creator(), creation);
+        let Some(known) = known.ok().flatten().filter(follows) else { return Ok(Err(message)) };
+        let post = self.message(known.session_id, message);
+        let subscription = self.service.bus.subscribe(post.session_id);
+        Ok(match in_time(start_message(self.service, &post)).await? {
+            Some(posted) => Ok(AppliedTurn::new(posted, subscription)),
+            None => Err(post.message),
+        })
     }
 
     /// Finds or creates the session of a conversation, whose id is the `external_id` in `creation`.

@@ -27,17 +27,18 @@ use crate::store::sessions::find;
 impl MessagePost<'_> {
     /// Accepts the message, or finds the run of an earlier identical request.
     pub(in crate::service) async fn post(&self) -> Result<PostedRun, Error> {
+        let posted = self.try_post().await?;
+        posted.ok_or_else(|| Error::internal("a message was refused without a reason"))
+    }
+
+    /// As [`Self::post`]. None if the message could only start a run, and did not.
+    pub(super) async fn try_post(&self) -> Result<Option<PostedRun>, Error> {
         let message = self.message;
         let options = message.options()?;
         self.check_for_session().await?;
         let fingerprint = self.fingerprint()?;
         // The trace is not part of the fingerprint: each request has its own.
         let options = RunOptions { trace: Some(self.request.trace), ..options };
-        if self.is_repeatable()
-            && let Some(posted) = self.repeated(&fingerprint).await?
-        {
-            return Ok(posted);
-        }
         let message_id = message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
         let content = with_placeholders(&message.content).map_err(Error::internal)?;
         let body = EventBody::UserMessage {
@@ -67,13 +68,13 @@ impl MessagePost<'_> {
 
     /// Accepts the message if there is capacity, and hands its run to the worker of this process if
     /// the run can start.
-    async fn admit(&self, mut new: NewRun<'_>) -> Result<PostedRun, Error> {
+    async fn admit(&self, mut new: NewRun<'_>) -> Result<Option<PostedRun>, Error> {
         faults::point(Point::PostRead).await;
         let service = self.service;
         // Free again when the message is refused, or when the client closes the connection.
         let reserved = match reserve_message(service, &new).await {
             Ok(reserved) => reserved,
-            Err(refusal) => return self.repeated_or(&new, refusal).await,
+            Err(refusal) => return self.repeated_or(&new, refusal).await.map(Some),
         };
         let permit = service.admission.reserve(&service.admission_pool, self.tenant).await?;
         let mut reservation = service.bus.reserve();
@@ -81,14 +82,14 @@ impl MessagePost<'_> {
         let permit = permit.ok();
         if let (Some(overload), None) = (overload, &reservation) {
             // The run could neither start nor be queued.
-            return self.repeated_or(&new, Error::Overloaded(overload)).await;
+            return self.repeated_or(&new, Error::Overloaded(overload)).await.map(Some);
         }
         new.worker = reservation.as_ref().map(Reservation::worker);
         self.start_early(&new, reservation.as_mut());
         let accepted = match self.accept(&mut new, overload.is_none()).await {
             // An identical request may have been accepted meanwhile, and be part of what was checked.
             Err(refusal @ (Error::Validation(_) | Error::VersionMismatch)) => {
-                return self.repeated_or(&new, refusal).await;
+                return self.repeated_or(&new, refusal).await.map(Some);
             }
             accepted => accepted?,
         };
@@ -100,16 +101,16 @@ impl MessagePost<'_> {
                 if let Some(permit) = permit.filter(|_| is_queued) {
                     permit.record_queued(&service.admission_pool).await;
                 }
-                Ok(posted)
+                Ok(Some(posted))
             }
+            Accepted::Refused | Accepted::Repeated if self.only_starts => Ok(None),
             Accepted::Refused => {
                 let refusal = self.refusal(overload, new.versions).await?;
-                // An identical request may have taken the last position meanwhile.
-                self.repeated_or(&new, refusal).await
+                self.repeated_or(&new, refusal).await.map(Some)
             }
             Accepted::Repeated => {
                 let defect = Error::internal("no earlier run for a repeated key");
-                self.repeated_or(&new, defect).await
+                self.repeated_or(&new, defect).await.map(Some)
             }
         }
     }
@@ -117,6 +118,7 @@ impl MessagePost<'_> {
     /// An idle session accepts every plain message in one statement; a busy session treats it as
     /// `on_busy` says.
     async fn accept(&self, new: &mut NewRun<'_>, may_queue: bool) -> Result<Accepted, Error> {
+        let may_queue = may_queue && !self.only_starts;
         let interrupts = may_queue && self.on_busy() == OnBusy::Interrupt;
         if self.needs_check {
             new.may_wait = may_queue && self.on_busy() != OnBusy::Reject;
@@ -162,10 +164,14 @@ impl MessagePost<'_> {
         self.service.bus.publish(self.session_id, accepted.frames);
         match (accepted.begun, reservation) {
             (Some(begun), Some(reservation)) => {
-                self.service.known_sessions.add_started(self.tenant, &begun);
+                self.service.known_sessions.add_started(new, &begun);
                 self.hand_over(reservation, begun).await?;
             }
-            _ => self.service.bus.announce_work(),
+            _ => {
+                // Its run may start in any process.
+                self.service.known_sessions.remove(self.session_id);
+                self.service.bus.announce_work();
+            }
         }
         Ok(PostedRun { run, is_repeated: false })
     }

@@ -22,7 +22,7 @@ impl MessagePost<'_> {
     /// Hands the run over before its message is accepted, if it may go early. Must be called for each
     /// message, because the session is not unused from now on.
     pub(super) fn start_early(&self, new: &NewRun<'_>, reservation: Option<&mut Reservation>) {
-        let session = self.service.known_sessions.next_run(self.tenant, self.session_id);
+        let session = self.service.known_sessions.next_run(new);
         let is_plain = !self.needs_check
             && !may_refer(new.input)
             && new.versions.is_none()

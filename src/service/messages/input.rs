@@ -88,10 +88,15 @@ impl NewMessage {
         &self.content
     }
 
-    /// The same message without the client's id.
+    /// The same message with another id of the client, or none.
     #[must_use]
-    pub(crate) fn without_id(self) -> Self {
-        Self { id: None, ..self }
+    pub(crate) fn with_id(self, id: Option<String>) -> Self {
+        Self { id, ..self }
+    }
+
+    /// The client's own id.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
     }
 
     /// The errors in its tools next to tools of these names.

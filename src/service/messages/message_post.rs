@@ -48,6 +48,8 @@ pub(in crate::service) struct MessagePost<'a> {
     pub(super) request: &'a PostMessage,
     /// True if the content must be checked together with the content of the session.
     pub(super) needs_check: bool,
+    /// True if the message is accepted only by an idle session that has not received it before.
+    pub(super) only_starts: bool,
 }
 
 impl<'a> MessagePost<'a> {
@@ -65,6 +67,7 @@ impl<'a> MessagePost<'a> {
             message,
             request,
             needs_check,
+            only_starts: false,
         })
     }
 }

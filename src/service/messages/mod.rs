@@ -17,6 +17,7 @@ use super::error::Error;
 use super::state::Service;
 pub(crate) use input::{MessageInput, NewMessage};
 pub(crate) use known::{KnownMessage, find_known};
+pub(crate) use known_sessions::KnownConversation;
 pub(super) use known_sessions::KnownSessions;
 pub(super) use message_post::MessagePost;
 pub(crate) use message_post::{PostMessage, PostedRun};
@@ -32,4 +33,13 @@ pub(crate) async fn post_message(
     request: &PostMessage,
 ) -> Result<PostedRun, Error> {
     MessagePost::new(service, request)?.post().await
+}
+
+/// Accepts a message that starts a run. None if the session is not idle, does not accept it, or has
+/// received it before; nothing has happened then.
+pub(crate) async fn start_message(
+    service: &Service,
+    request: &PostMessage,
+) -> Result<Option<PostedRun>, Error> {
+    MessagePost { only_starts: true, ..MessagePost::new(service, request)? }.try_post().await
 }

@@ -7,6 +7,7 @@ use crate::domain::ids::SessionId;
 use crate::service::creator::Creator;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
+use crate::service::messages::KnownConversation;
 use crate::service::session_settings::CreateSession;
 use crate::service::state::Service;
 use crate::store::sessions::{Continued, find_continued};
@@ -18,6 +19,24 @@ pub(crate) struct Conversation {
     pub(crate) is_new: bool,
     /// True if the active run waits for answers to its calls.
     pub(crate) is_waiting: bool,
+}
+
+/// The session with the external id of the request, if this process knows it.
+pub(crate) fn find_known_conversation(
+    service: &Service,
+    creator: &Creator,
+    request: &CreateSession,
+) -> Result<Option<KnownConversation>, Error> {
+    creator.check(request)?;
+    request.check()?;
+    let external_id = request.external_id.as_deref();
+    let known = external_id.and_then(|id| service.known_sessions.find(creator.tenant, id));
+    if let Some(known) = &known {
+        check_user(request.user.as_deref(), known.user.as_deref())?;
+    }
+    // Another process may have accepted a newer message.
+    let forget = |known| KnownConversation { newest: None, ..known };
+    Ok(if service.bus.has_peers() { known.map(forget) } else { known })
 }
 
 /// Finds or creates the session with the external id of the request, like [`create_session`], but reads
@@ -36,6 +55,7 @@ pub(crate) async fn open_conversation(
             in_time(service.pool.with(tenant, find)).await?
         {
             check_user(request.user.as_deref(), user.as_deref())?;
+            service.known_sessions.set_external_id(tenant, id, external_id);
             return Ok(Conversation { id, is_new: false, is_waiting });
         }
     }

@@ -32,7 +32,11 @@ pub(crate) async fn replace_by_fork(
     source: ForkSource<'_>,
     request: CreateFork,
 ) -> Result<SessionId, Error> {
+    let source_id = source.session_id;
     let CreatedSession { session, creation } = create_fork(service, source, request).await?;
+    if source.passed_on.is_some() {
+        service.known_sessions.remove(source_id);
+    }
     if creation == Creation::New {
         return Ok(session.id);
     }

@@ -12,7 +12,7 @@ mod tickets;
 mod update;
 mod workspace_removal;
 
-pub(crate) use conversation::{Conversation, open_conversation};
+pub(crate) use conversation::{Conversation, find_known_conversation, open_conversation};
 pub(crate) use create::{CreatedSession, Creation, create_session};
 pub(crate) use delete::{DeleteSession, delete_session};
 pub(crate) use external_id::{find_by_client_id, replace_by_fork};

@@ -49,9 +49,10 @@ pub enum Accepted {
     /// The message has a run.
     Run(Box<AcceptedRun>),
     /// The queue of the session is full, or the session is busy and the message may not wait, or
-    /// has another version than expected, or is archived, or does not exist.
+    /// has another version than expected, or is archived, or does not exist, or has a run with the same
+    /// key or message ID.
     Refused,
-    /// A run was accepted before with the same key or message ID.
+    /// Another statement has just accepted a run with the same key or message ID.
     Repeated,
 }
 

@@ -132,6 +132,10 @@ async fn submit(
     let id = draft.id.clone().unwrap_or_default();
     // Before the session is created: a request that is refused leaves none.
     let message = turn.check(draft).await?;
+    let message = match turn.start(&creation, message, |_| true).await? {
+        Ok(applied) => return Ok(applied),
+        Err(message) => message,
+    };
     let session = turn.open(thread_id, creation).await?;
     if session.is_waiting
         && find_known(turn.service, turn.tenant(), session.id, &id).await?.is_none()

@@ -15,7 +15,8 @@ use crate::service::client_tool::ClientTool;
 use crate::service::content::ContentInput;
 use crate::service::lookup::{find_current_run, find_run};
 use crate::service::messages::{
-    KnownMessage, NewMessage, PostMessage, PostedRun, find_known, withdraw_message,
+    KnownConversation, KnownMessage, NewMessage, PostMessage, PostedRun, find_known,
+    withdraw_message,
 };
 use crate::service::{Error, Service};
 
@@ -69,6 +70,12 @@ impl ChatTurn<'_> {
         let id = message.id.clone();
         // Before the session is created: a request that is refused leaves none.
         let message = self.check(message, tools).await?;
+        // A fork may have inherited the message.
+        let follows = |known: &KnownConversation| !is_edit && !known.is_fork;
+        let message = match self.0.start(&creation, message, follows).await? {
+            Ok(applied) => return Ok(applied),
+            Err(message) => message,
+        };
         let session = self.0.open(&chat_id, creation).await?;
         let submission = Submission { chat_id, session, id, is_edit };
         Box::pin(self.submit(submission, message, answers)).await

@@ -14,6 +14,7 @@ use crate::http::adapters::turn::{AppliedTurn, MessageDraft, OpenSession, Turn};
 use crate::http::error::{ApiError, FieldError};
 use crate::service::agents::find_agent;
 use crate::service::lookup::find_run;
+use crate::service::messages::{KnownConversation, NewMessage};
 use crate::service::session_settings::CreateSession;
 use crate::service::sessions::{create_session, find_session};
 use crate::service::transcripts::{list_message_turns, message_place};
@@ -57,14 +58,18 @@ impl CompletionTurn<'_> {
         let (service, tenant) = (self.turn.service, self.turn.tenant());
         draft.id = Some(transcript.id.clone());
         // Before the session is created: a request that is refused leaves none.
-        let mut message = self.turn.check(draft).await?;
-        let session = self.open(system, transcript).await?;
+        let message = self.turn.check(draft).await?;
         let previous = transcript.previous.as_deref();
         let has_transcript = self.name.as_ref().is_none_or(|name| name.has_transcript);
+        let mut message = match self.start(system, message, previous, has_transcript).await? {
+            Ok(applied) => return Ok(applied),
+            Err(message) => message,
+        };
+        let session = self.open(system, transcript).await?;
         if session.is_new || (previous.is_none() && !has_transcript) {
             if !session.is_new {
                 // A client that sends only new messages may send the same text twice.
-                message = message.without_id();
+                message = message.with_id(None);
             }
         } else {
             let place = message_place(service, tenant, session.id, previous).await?;
@@ -81,6 +86,30 @@ impl CompletionTurn<'_> {
         }
         self.turn.settle_waiting(&session, answers).await?;
         self.turn.post(&self.turn.message(session.id, message)).await
+    }
+
+    /// Posts a message that follows the newest one of a conversation that this process knows.
+    async fn start(
+        &self,
+        system: &str,
+        message: NewMessage,
+        previous: Option<&str>,
+        has_transcript: bool,
+    ) -> Result<Result<AppliedTurn, NewMessage>, ApiError> {
+        let Some(name) = self.name.as_ref().filter(|name| name.id.parse::<SessionId>().is_err())
+        else {
+            return Ok(Err(message));
+        };
+        let creation = self.creation(Some(&name.id), system, true)?;
+        if previous.is_none() && !has_transcript {
+            // A client that sends only new messages may send the same text twice.
+            let id = message.id().map(str::to_owned);
+            let started = self.turn.start(&creation, message.with_id(None), |_| true).await?;
+            return Ok(started.map_err(|message| message.with_id(id)));
+        }
+        let follows =
+            |known: &KnownConversation| previous.is_some() && known.newest.as_deref() == previous;
+        self.turn.start(&creation, message, follows).await
     }
 
     /// Finds the session of the conversation, or creates one.

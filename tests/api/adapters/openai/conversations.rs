@@ -59,6 +59,40 @@ async fn a_name_finds_the_session_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_went_on_elsewhere_continues_in_a_fork() {
+    let app = service().await;
+    let mut chat = Transcript::new(&app, Some(("x-session-id", "chat-1")));
+    let session = chat.say("One").await;
+    assert_eq!(chat.say("Two").await, session);
+    let elsewhere = json!({ "content": "Elsewhere" });
+    let path = format!("/v1/sessions/{session}/messages");
+    let run = app.post(&path).json(&elsewhere).header("prefer", "wait=60").send().await.unwrap();
+    assert_eq!(run.status(), 200);
+    let fork = chat.say("Three").await;
+    assert_ne!(fork, session);
+    // The fork has the messages of the transcript, and the name.
+    assert!(!app.upstream().text(3).contains("Elsewhere"));
+    assert_eq!(chat.say("Four").await, fork);
+    assert_eq!(runs(&app, &session).await.len(), 3);
+    // The requests of the fork do not continue those of the session.
+    app.stop_unchecked().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_whose_session_was_deleted_names_a_new_session() {
+    let app = service().await;
+    let mut chat = Transcript::new(&app, Some(("x-session-id", "chat-1")));
+    let session = chat.say("One").await;
+    assert_eq!(chat.say("Two").await, session);
+    let url = app.url(&format!("/v1/sessions/{session}"));
+    let deleted = app.client.delete(url).send().await.unwrap();
+    assert_eq!(deleted.status(), 204);
+    let second = chat.say("Three").await;
+    assert_ne!(second, session);
+    assert_eq!(chat.say("Four").await, second);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_sends_only_new_messages_names_its_session() {
     let app = service().await;
     let first = complete(&app, &[user("Yes")], json!({})).await;
