@@ -28,8 +28,9 @@ before(async () => {
   await offer("find", "read");
   const program = fileURLToPath(new URL("tool-server.mjs", import.meta.url));
   const library = { command: process.execPath, args: [program, join(folder, "tools")] };
+  const broken = { command: "/no/such/program" };
   const file = join(folder, "servers.json");
-  await writeFile(file, JSON.stringify({ mcpServers: { library } }));
+  await writeFile(file, JSON.stringify({ mcpServers: { library, broken } }));
   service = await Service.start({ args: ["--mcp", file] });
   browser = await Browser.start(service);
 });
@@ -39,10 +40,12 @@ after(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-test("the start lists the tool servers with the number of their tools", async () => {
+test("the start lists the MCP servers, with the number of their tools or their failure", async () => {
   const tab = await browser.tab();
   await tab.getByText("Options").click();
-  await tab.getByRole("region", { name: "Tool servers" }).getByText("library: 2 tools").waitFor();
+  const servers = tab.getByRole("region", { name: "MCP servers" });
+  await servers.getByText("library: 2 tools").waitFor();
+  await servers.getByText("broken: not connected").waitFor();
   await browser.close(tab);
 });
 

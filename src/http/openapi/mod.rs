@@ -17,8 +17,8 @@ use crate::http::error::ManagedAgentsError;
 use crate::http::openapi::document::complete;
 use crate::http::routes::{
     agents, approvals, browser_tokens, docs, events, explain, feedback, files, health, info,
-    messages, models, post_events, post_message, probe, requests, retry, runs, sessions, todos,
-    tool_results, tools, usage, verify, webhooks,
+    mcp_servers, messages, models, post_events, post_message, probe, requests, retry, runs,
+    sessions, todos, tool_results, tools, usage, verify, webhooks,
 };
 use crate::http::server::readiness::Health;
 use crate::http::state::Api;
@@ -97,6 +97,7 @@ pub(in crate::http) fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(tool_results::create_tool_results))
         .routes(routes!(info::get_info))
         .routes(routes!(tools::list_tools))
+        .routes(routes!(mcp_servers::list_mcp_servers))
         .routes(routes!(models::list_models))
         .routes(routes!(agents::list_agents))
         .routes(routes!(agents::get_agent, agents::put_agent, agents::delete_agent))

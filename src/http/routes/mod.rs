@@ -10,6 +10,7 @@ pub(in crate::http) mod feedback;
 pub(in crate::http) mod files;
 pub(in crate::http) mod health;
 pub(in crate::http) mod info;
+pub(in crate::http) mod mcp_servers;
 pub(in crate::http) mod messages;
 pub(in crate::http) mod models;
 mod paging;

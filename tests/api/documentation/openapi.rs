@@ -52,7 +52,7 @@ fn types(document: &Value, schema: &Value, found: &mut BTreeSet<String>) {
 pub(super) const ADAPTERS: [&str; 4] = ["ag_ui", "ai_sdk", "managed_agents", "openai"];
 
 /// The ids of all operations. Clients rely on them, so none is ever removed.
-const OPERATIONS: [&str; 98] = [
+const OPERATIONS: [&str; 99] = [
     "archive_managed_agent",
     "archive_managed_environment",
     "archive_managed_session",
@@ -117,6 +117,7 @@ const OPERATIONS: [&str; 98] = [
     "list_managed_environments",
     "list_managed_events",
     "list_managed_sessions",
+    "list_mcp_servers",
     "list_messages",
     "list_models",
     "list_openai_models",

@@ -142,6 +142,13 @@ pub(super) async fn metric(app: &TestApp, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("{name} is not in {text}")).parse().unwrap()
 }
 
+/// The server in `GET /v1/mcp-servers`.
+pub(super) async fn listed(app: &TestApp) -> Value {
+    let page: Value = app.get("/v1/mcp-servers").send().await.unwrap().json().await.unwrap();
+    let [server] = page["data"].as_array().unwrap().as_slice() else { panic!("{page}") };
+    server.clone()
+}
+
 /// Reports from `/readyz` whether the service is ready, and the check of the server.
 pub(super) async fn readiness(app: &TestApp) -> (bool, Value) {
     let report: Value = app.get("/readyz").send().await.unwrap().json().await.unwrap();

@@ -7,7 +7,7 @@ use serde_json::json;
 use twostep::tools::mcp::ServerSettings;
 
 use super::fake_server::{
-    Fake, app, is_running, metric, readiness, results, script_calling, wait_until,
+    Fake, app, is_running, listed, metric, readiness, results, script_calling, wait_until,
 };
 
 const NO_RESPONSE: &str = "Error: no response received from the tool server fake; the call may \
@@ -105,6 +105,7 @@ async fn repeated_failures_open_the_circuit_breaker_of_a_server() {
     assert!(*is_error && (1..=30).contains(&seconds.unwrap().parse::<u64>().unwrap()), "{text}");
     let check = json!({ "status": "warning", "detail": "calls fail; the circuit breaker is open" });
     assert_eq!(readiness(&app).await, (true, check));
+    assert_eq!(listed(&app).await["status"], "failing");
     let count = async |outcome: &str| {
         let line = format!(r#"twostep_mcp_requests_total{{server="fake",outcome="{outcome}"}}"#);
         metric(&app, &line).await
@@ -123,6 +124,9 @@ async fn a_service_is_ready_although_a_server_cannot_be_started() {
     let check = json!({ "status": "warning", "detail": "not connected" });
     assert_eq!(readiness(&app).await, (true, check));
     assert_eq!(metric(&app, r#"twostep_mcp_up{server="fake"}"#).await, 0);
+    let expected =
+        json!({ "type": "mcp_server", "name": "fake", "status": "disconnected", "tools": 0 });
+    assert_eq!(listed(&app).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use twostep::tools::mcp::ServerSettings;
 use twostep::tools::policy::OperatorPolicy;
 
 use super::fake_server::{
-    Fake, app, catalog_entry, metric, offered, readiness, results, script_calling,
+    Fake, app, catalog_entry, listed, metric, offered, readiness, results, script_calling,
 };
 use crate::support::{Setup, TestApp};
 
@@ -38,6 +38,9 @@ async fn a_tool_of_a_server_is_called_and_its_result_returned() {
     assert_eq!(metric(&app, r#"twostep_mcp_up{server="fake"}"#).await, 1);
     let check = json!({ "status": "ok", "detail": "connected, tools: 13" });
     assert_eq!(readiness(&app).await, (true, check));
+    let expected =
+        json!({ "type": "mcp_server", "name": "fake", "status": "connected", "tools": 13 });
+    assert_eq!(listed(&app).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,6 +8,7 @@ type Schemas = components["schemas"];
 export type Agent = Schemas["AgentSummary"];
 export type Explanation = Schemas["ExplanationResource"];
 export type Info = Schemas["InfoResource"];
+export type McpServer = Schemas["McpServerResource"];
 export type Model = Schemas["ModelResource"];
 export type ModelRequest = Schemas["RequestResource"];
 export type NumberedEvent = Schemas["Event"];

@@ -3,7 +3,7 @@
 import type { Signal } from "@preact/signals";
 import type { CreateSession } from "@twostep/client";
 import { named, t } from "../text/text";
-import { type Catalog, serversOf } from "./catalog";
+import type { Catalog } from "./catalog";
 
 export interface Choice {
   agent: string;
@@ -134,15 +134,20 @@ function ToolChoice({ catalog: { tools }, chosen, set }: Props & { set: (changes
   );
 }
 
-function Servers({ catalog: { tools } }: { catalog: Catalog }) {
-  const servers = serversOf(tools);
-  if (servers.size === 0) return null;
+const serverTexts = {
+  connected: "serverTools",
+  failing: "serverFailing",
+  disconnected: "serverDisconnected",
+} as const;
+
+function Servers({ catalog: { servers } }: { catalog: Catalog }) {
+  if (servers.length === 0) return null;
   return (
     <section aria-label={t("servers")}>
       <h2>{t("servers")}</h2>
       <ul>
-        {[...servers].map(([name, count]) => (
-          <li key={name}>{t("serverTools", name, count)}</li>
+        {servers.map(({ name, status, tools }) => (
+          <li key={name}>{t(serverTexts[status], name, tools)}</li>
         ))}
       </ul>
     </section>

@@ -1,12 +1,13 @@
-/** What a new session can have: agents, models, tools. A list that the key may not read is empty. */
+/** What a new session can have: agents, models, tools, MCP servers. A list that the key may not read is empty. */
 
-import { type Agent, type Info, type Model, type Tool, read } from "../service/api";
+import { type Agent, type Info, type McpServer, type Model, type Tool, read } from "../service/api";
 import { report } from "../state/access";
 
 export interface Catalog {
   agents: Agent[];
   models: Model[];
   tools: Tool[];
+  servers: McpServer[];
   mayBypass: boolean;
 }
 
@@ -23,21 +24,12 @@ export async function loadCatalog(): Promise<Catalog> {
     ({ features }) => features.bypass,
     () => false,
   );
-  const [agents, models, tools, mayBypass] = await Promise.all([
+  const [agents, models, tools, servers, mayBypass] = await Promise.all([
     list<Agent>("/agents"),
     list<Model>("/models"),
     list<Tool>("/tools"),
+    list<McpServer>("/mcp-servers"),
     info,
   ]);
-  return { agents, models, tools, mayBypass };
-}
-
-/** The tools of each tool server, by the names `mcp__SERVER__TOOL`. */
-export function serversOf(tools: Tool[]): Map<string, number> {
-  const servers = new Map<string, number>();
-  for (const { name } of tools) {
-    const server = /^mcp__(.+?)__/.exec(name)?.[1];
-    if (server !== undefined) servers.set(server, (servers.get(server) ?? 0) + 1);
-  }
-  return servers;
+  return { agents, models, tools, servers, mayBypass };
 }
