@@ -66,6 +66,11 @@ impl Hash {
         Self::first_half(state)
     }
 
+    /// Hashes bytes.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self::first_half(Sha256::new_with_prefix(bytes))
+    }
+
     fn first_half(state: Sha256) -> Self {
         let mut hash = [0; 16];
         for (half, byte) in hash.iter_mut().zip(state.finalize()) {

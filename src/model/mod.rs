@@ -167,6 +167,14 @@ impl Head {
         }
     }
 
+    /// The number of bytes of a body before its messages, if these are the text of [`Messages`].
+    pub fn messages_start(&self) -> Option<usize> {
+        match self {
+            Self::Anthropic(head) => Some(head.bytes()),
+            Self::OpenAi(_) => None,
+        }
+    }
+
     /// Builds a request from the head, these messages and a tool choice.
     pub fn request(&self, messages: Messages<'_>, choice: &ToolChoice) -> Request {
         match self {

@@ -31,7 +31,7 @@ impl ModelCalls<'_> {
     /// a budget that was created meanwhile.
     pub(super) async fn reserve_late(&self, writer: &StepWriter<'_>) -> Result<(), StopCause> {
         match &self.in_flight {
-            Some(request) => self.reserve_bytes(writer, request.body.len(), &request.form).await,
+            Some(request) => self.reserve_bytes(writer, request.body_length, &request.form).await,
             None => Ok(()),
         }
     }

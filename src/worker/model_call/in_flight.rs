@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 
 use crate::domain::prefix::PrefixHashes;
 use crate::domain::request::RequestForm;
@@ -11,7 +11,10 @@ use crate::model::Request;
 /// A request that was sent and has not been recorded.
 #[derive(Debug)]
 pub(in crate::worker) struct RequestInFlight {
-    pub(super) body: Bytes,
+    /// The SHA-256 of its body.
+    pub(super) body_hash: [u8; 32],
+    /// The number of bytes of its body.
+    pub(super) body_length: usize,
     /// The last message that the request contains.
     pub(super) message_seq: i32,
     pub(super) form: RequestForm,
@@ -23,8 +26,19 @@ pub(in crate::worker) struct RequestInFlight {
 impl RequestInFlight {
     /// A request that contains the messages up to this one.
     pub(in crate::worker) fn new(request: &Request, form: RequestForm, message_seq: i32) -> Self {
-        let body = request.body.clone();
-        Self { body, message_seq, form, prefix: None, started: Instant::now() }
+        let body_hash = Sha256::digest(&request.body).into();
+        Self::hashed(request, body_hash, form, message_seq)
+    }
+
+    /// As [`Self::new`], with the hash of the body.
+    pub(in crate::worker) fn hashed(
+        request: &Request,
+        body_hash: [u8; 32],
+        form: RequestForm,
+        message_seq: i32,
+    ) -> Self {
+        let (body_length, prefix) = (request.body.len(), None);
+        Self { body_hash, body_length, message_seq, form, prefix, started: Instant::now() }
     }
 
     /// True if the request asks for a summary of the history.

@@ -2,8 +2,6 @@
 
 use std::mem::take;
 
-use sha2::{Digest as _, Sha256};
-
 use super::{ModelCalls, RequestInFlight};
 use crate::domain::budget::MeasuredRequest;
 use crate::domain::outcome::RunError;
@@ -93,15 +91,16 @@ impl ModelCalls<'_> {
         self.unreported.is_estimated |= is_estimated;
     }
 
-    /// Hashes the body only now: the hash delays no request.
     fn take_record(&mut self) -> Option<RequestRecord> {
-        let RequestInFlight { body, message_seq, form, prefix, started } = self.in_flight.take()?;
+        let request = self.in_flight.take()?;
+        let RequestInFlight { body_hash, body_length, message_seq, form, prefix, started } =
+            request;
         Some(RequestRecord {
             model: self.run.settings().model.clone(),
             message_seq,
             form,
-            body_hash: hexadecimal(&Sha256::digest(&body)),
-            body_length: i64::try_from(body.len()).unwrap_or(i64::MAX),
+            body_hash: hexadecimal(&body_hash),
+            body_length: i64::try_from(body_length).unwrap_or(i64::MAX),
             prefix,
             attempts: take(&mut self.tries),
             stop_reason: None,

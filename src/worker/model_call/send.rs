@@ -54,7 +54,10 @@ impl ModelCalls<'_> {
             let request = head.request(messages, choice);
             let form = self.form(writer, messages, choice, max_tokens);
             self.reserve(writer, &request, &form).await?;
-            let in_flight = RequestInFlight::new(&request, form, writer.last_message_seq());
+            let transcript = &mut writer.transcript;
+            let start = head.messages_start().unwrap_or_default();
+            let body_hash = transcript.hash_body(&request.body, start);
+            let in_flight = RequestInFlight::hashed(&request, body_hash, form, transcript.seq());
             self.begin(RequestInFlight { prefix: Some(prefix), ..in_flight });
             match self.request(state, request, ids).await {
                 Err(StopCause::Model(error)) => {

@@ -52,7 +52,7 @@ impl ModelCalls<'_> {
         let mut reply = self.streaming.take()?.abandon()?;
         if reply.usage.prompt() == 0 {
             // The server reports the input later, as all servers of Chat Completions do.
-            let sent = self.in_flight.as_ref().map_or(0, |request| request.body.len());
+            let sent = self.in_flight.as_ref().map_or(0, |request| request.body_length);
             reply.usage.input_tokens = estimated_tokens(sent);
         }
         let price = self.run.settings().price;

@@ -5,6 +5,7 @@
 //! A history only grows, so a transcript stays valid and a new run of the same session reads only the
 //! messages that were added since. That keeps the cost of a turn from growing with the history.
 
+mod body_hash;
 mod cache;
 mod far_breakpoint;
 mod prefix;
@@ -26,6 +27,7 @@ use crate::model::Messages;
 use crate::store::StoreError;
 use crate::store::messages::{Line, list_lines};
 use crate::store::sent_changes;
+use body_hash::{BodyHash, MessageBytes};
 use far_breakpoint::{MessageRange, far_breakpoint};
 use prefix::Prefix;
 
@@ -51,6 +53,7 @@ pub(super) struct Transcript {
     /// The differences between the stored history and the requests.
     view: SentView,
     prefix: Prefix,
+    body_hash: BodyHash,
     /// Some blocks refer to content outside of the request.
     refers: bool,
     /// The last message.
@@ -141,6 +144,12 @@ impl Transcript {
     /// from the prefix of the last request.
     pub(super) fn send(&mut self, head: HeadHashes) -> (PrefixHashes, Option<PrefixChange>) {
         self.prefix.send(head)
+    }
+
+    /// The SHA-256 of the body of a request with all messages, which begin at `start`.
+    pub(super) fn hash_body(&mut self, body: &[u8], start: usize) -> [u8; 32] {
+        let unchanged = self.messages().far_breakpoint.unwrap_or(self.text.len());
+        self.body_hash.of(body, MessageBytes { start, unchanged })
     }
 
     /// The JSON of the blocks at these positions of the request that a text can replace, each of
@@ -263,6 +272,7 @@ impl Transcript {
     /// Removes the last turn and returns it as an array, to append it again with later messages.
     fn split_last_turn(&mut self) -> String {
         let turn = self.text.split_off(self.turn.offset);
+        self.body_hash.truncate(self.turn.offset);
         self.seq = self.turn.seq;
         self.last = (!self.text.is_empty()).then_some(Role::User);
         self.prefix.truncate(self.turn.position.clone());
