@@ -138,6 +138,21 @@ test("a confirmation allows a call, and one denies it with a message [allow, den
   }
 });
 
+test("a confirmation allows a call with another input [edited-input]", async () => {
+  const ask = { ...TOOLSET, configs: [{ name: "write", permission_policy: { type: "always_ask" } }] };
+  const session = await start([ask]);
+  const stream = await open(session);
+  await send(session, user("Please write"));
+  const call = (await turn(stream)).find((event) => event.type === "agent.tool_use");
+  const input = { file_path: "edited.txt", content: "hello" };
+  const sent = await send(session, { type: "user.tool_confirmation", tool_use_id: call.id, result: "allow", input });
+  assert.deepEqual(sent.data[0].input, input);
+  const outcome = (await turn(stream)).find((event) => event.type === "agent.tool_result");
+  assert.equal(outcome.is_error, false);
+  assert.match(JSON.stringify(outcome.content), /edited\.txt/);
+  await stream.return();
+});
+
 test("the toolset runs without a confirmation [tools]", async () => {
   const session = await start([TOOLSET]);
   const stream = await open(session);

@@ -18,7 +18,7 @@ test("the samples compile", () => {
       samples.set(fileURLToPath(new URL(`${page}-${index}.tsx`, import.meta.url)), `${given}${code}\nexport {};\n`);
     }
   }
-  assert.equal(samples.size, 3);
+  assert.equal(samples.size, 4);
   const options = {
     target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler,
     jsx: ts.JsxEmit.ReactJSX, lib: ["lib.es2023.d.ts", "lib.dom.d.ts", "lib.dom.iterable.d.ts"], types: [],

@@ -130,15 +130,13 @@ export function testPage(page, door = "") {
     else assert.equal(await tab.locator("[data-tool=write_file]").getAttribute("data-denied"), "true");
   });
 
-  if (isHooks) {
-    test(`a call that is allowed with another input [${door}edited-input]`, async () => {
-      const tab = await open(page);
-      await send(tab, "Please write");
-      await click(tab, "Allow edited");
-      await says(tab, /^It said:/);
-      assert.deepEqual(await inputOf(tab, "write_file"), { path: "b.txt", content: "edited" });
-    });
-  }
+  test(`a call that is allowed with another input [${door}edited-input]`, async () => {
+    const tab = await open(page);
+    await send(tab, "Please write");
+    await click(tab, "Allow edited");
+    await says(tab, /^It said:/);
+    assert.deepEqual(await inputOf(tab, "write_file"), { path: "b.txt", content: "edited" });
+  });
 
   test(`a tool of the client [${door}client-tool]`, async () => {
     const tab = await open(page);

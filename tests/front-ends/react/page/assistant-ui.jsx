@@ -4,12 +4,20 @@ import {
   AssistantRuntimeProvider, ComposerPrimitive, ActionBarPrimitive, MessagePrimitive, ThreadListItemPrimitive,
   SimpleImageAttachmentAdapter, ThreadListPrimitive, ThreadPrimitive,
 } from "@assistant-ui/react";
-import { TwostepProvider, useThreads } from "@twostep/react";
+import { TwostepProvider, useThreads, useTwostep } from "@twostep/react";
 import { useTwostepRuntime } from "@twostep/react/assistant-ui";
 import { useState } from "react";
 import { client, openId, settings, setOpenId, show } from "./shared.js";
 
-const Tool = ({ toolName, argsText, result, isError, approval, artifact, status, addResult, respondToApproval }) => (
+/** assistant-ui allows or denies a call as it is: the hook of the same session sends another input. */
+function AllowEdited({ toolCallId }) {
+  const { pending, decide } = useTwostep(openId());
+  const call = pending.find(({ id }) => id === toolCallId);
+  const input = { path: "b.txt", content: "edited" };
+  return call && <button onClick={() => decide(call, { decision: "allow", input })}>Allow edited</button>;
+}
+
+const Tool = ({ toolCallId, toolName, argsText, result, isError, approval, artifact, status, addResult, respondToApproval }) => (
   <code data-tool={toolName} data-state={status.type} data-input={argsText} data-error={isError} data-denied={approval?.approved === false}>
     {result}
     {approval && approval.approved === undefined && (
@@ -17,6 +25,7 @@ const Tool = ({ toolName, argsText, result, isError, approval, artifact, status,
         {artifact?.display}
         <button onClick={() => respondToApproval({ approved: true })}>Allow</button>
         <button onClick={() => respondToApproval({ approved: false, reason: "Not now." })}>Deny</button>
+        <AllowEdited toolCallId={toolCallId} />
       </span>
     )}
     {toolName === "lookup" && result === undefined && <button onClick={() => addResult({ meaning: "a ledger" })}>Answer</button>}
