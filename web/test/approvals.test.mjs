@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Browser, send, status } from "./browser.mjs";
+import { Browser, isFirefox, send, status } from "./browser.mjs";
 import { Service, until } from "./service.mjs";
 
 let service;
@@ -16,10 +16,11 @@ after(async () => {
 });
 
 /** Opens a new session that asks before each change, and sends a message that needs an approval. */
-async function asked(settings = {}, text = "note it") {
+async function asked(settings = {}, text = "note it", options = {}) {
   const session = await service.session({ permission_mode: "default", ...settings });
-  const tab = await browser.tab(`?s=${session.id}`);
-  await send(tab, text);
+  const tab = await browser.tab(`?s=${session.id}`, options);
+  await tab.locator("#message").fill(text);
+  await tab.getByRole("button", { name: "Send", exact: true }).click();
   const card = tab.locator("article.approval");
   await card.waitFor();
   return { tab, card, id: session.id };
@@ -33,7 +34,7 @@ const decisions = async (id) => {
 test("an approval shows the change, has the focus, and is given with the keyboard", async () => {
   const { tab, card, id } = await asked();
   await card.locator(".diff .added", { hasText: "+hello" }).waitFor();
-  await card.getByText("Decided automatically in").waitFor();
+  await card.getByText("Denied automatically in").waitFor();
   await until(() => card.evaluate((element) => element === document.activeElement), "the card has the focus");
   await until(async () => (await tab.title()).startsWith("(1) "), "the title has the count");
   await tab.keyboard.press("Tab");
@@ -63,6 +64,7 @@ test("a call is denied with a reason, which the agent reads", async () => {
 test("the input of a call is edited before it is approved", async () => {
   const { tab, card, id } = await asked();
   await card.getByRole("button", { name: "Edit the input" }).click();
+  await card.getByRole("button", { name: "Edit as JSON" }).click();
   const area = card.getByLabel("Input");
   await area.fill("{");
   await card.getByText("The input is not a JSON object.").waitFor();
@@ -71,6 +73,60 @@ test("the input of a call is edited before it is approved", async () => {
   await card.getByRole("button", { name: "Approve" }).click();
   await status(tab, "Done").waitFor();
   assert.deepEqual((await decisions(id))[0].input, { path: "other.txt", content: "changed" });
+  await browser.close(tab);
+});
+
+test("the members of an input are edited as fields, and what is not a text as JSON", async () => {
+  const { tab, card, id } = await asked({ tools: ["read_file"], permissions: [{ tool: "read_file", decision: "ask" }] }, "read a part");
+  await card.getByRole("button", { name: "Edit the input" }).click();
+  await card.getByLabel("limit").fill("two");
+  await card.getByText("limit is not valid JSON.").waitFor();
+  assert.equal(await card.getByRole("button", { name: "Approve with this input" }).isDisabled(), true);
+  await card.getByLabel("limit").fill("2");
+  await card.getByLabel("path").fill("other.txt");
+  await card.getByRole("button", { name: "Edit as JSON" }).click();
+  assert.deepEqual(JSON.parse(await card.getByLabel("Input").inputValue()), { path: "other.txt", limit: 2 });
+  await card.getByRole("button", { name: "Edit as fields" }).click();
+  await card.getByRole("button", { name: "Approve with this input" }).click();
+  await status(tab, "Done").waitFor();
+  assert.deepEqual((await decisions(id))[0].input, { path: "other.txt", limit: 2 });
+  await browser.close(tab);
+});
+
+test("an input that was opened and not changed is approved as the model wrote it", async () => {
+  const { tab, card, id } = await asked();
+  await card.getByRole("button", { name: "Edit the input" }).click();
+  await card.getByRole("button", { name: "Approve with this input" }).click();
+  await status(tab, "Done").waitFor();
+  assert.equal((await decisions(id))[0].input, undefined);
+  await browser.close(tab);
+});
+
+test("a user with a phone changes the input of a call with a finger and approves it", async () => {
+  const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, ...(!isFirefox && { isMobile: true }) };
+  const { tab, card, id } = await asked({}, "note it", phone);
+  await card.getByRole("button", { name: "Edit the input" }).tap();
+  await card.getByLabel("content").fill("from a phone\nwith two lines");
+  const approve = card.getByRole("button", { name: "Approve with this input" });
+  await approve.scrollIntoViewIfNeeded();
+  const { y, height } = await approve.boundingBox();
+  assert.ok(height >= 44 && y + height <= 844, "the button is large and visible");
+  assert.ok((await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0);
+  await approve.tap();
+  await tab.getByText("I wrote it").waitFor();
+  assert.deepEqual((await decisions(id))[0].input, { path: "notes.txt", content: "from a phone\nwith two lines" });
+  // The keyboard of the phone stays closed.
+  assert.notEqual(await tab.evaluate(() => document.activeElement.id), "message");
+  await browser.close(tab);
+});
+
+test("Enter starts a new line on a phone", { skip: isFirefox }, async () => {
+  const tab = await browser.tab("", { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await tab.locator("#message").fill("think");
+  await tab.locator("#message").press("Enter");
+  assert.equal(await tab.locator("#message").inputValue(), "think\n");
+  await tab.getByRole("button", { name: "Send" }).tap();
+  await tab.getByText("I have thought.").waitFor();
   await browser.close(tab);
 });
 
@@ -87,6 +143,11 @@ test("an approval for this session allows the next call of the same kind", async
 test("a call of a sub-agent is decided in the conversation of its parent", async () => {
   const settings = { tools: ["Task", "write_file"] };
   const { tab, card } = await asked(settings, "delegate");
+  await status(tab, "Waits for you").waitFor();
+  const other = await browser.tab();
+  await until(async () => /^\(\d+\) /.test(await other.title()), "the title of another tab has the count");
+  await other.locator(".session", { hasText: "Waits for you" }).first().waitFor();
+  await browser.close(other);
   await card.getByText("A sub-agent wants to call write_file").waitFor();
   await card.getByRole("button", { name: "Approve", exact: true }).click();
   await tab.getByText("Delegated.").waitFor();

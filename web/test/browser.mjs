@@ -2,6 +2,7 @@
 // names a Firefox to use instead, through WebDriver BiDi, which every Firefox has.
 
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { chromium, firefox } from "playwright-core";
 
 /** True if the tests use Firefox. */
@@ -18,6 +19,21 @@ const args = [
   "--disable-sync",
   "--js-flags=--expose-gc",
 ];
+
+/** A folder with a build of the page that replaces the one in the program, which then need not be built again. */
+const dist = process.env.TWOSTEP_PAGE_DIST;
+
+/** Answers requests for the files of the page from the folder, with the policy of the service. */
+async function replaceFiles(context, url) {
+  const policy = (await fetch(url)).headers.get("content-security-policy");
+  await context.route(
+    (address) => address.href.startsWith(url),
+    (route) => {
+      const path = new URL(route.request().url()).pathname.split("/app/")[1] || "index.html";
+      return route.fulfill({ path: join(dist, path), headers: { "content-security-policy": policy } });
+    },
+  );
+}
 
 /** A browser whose tabs have the key of a service. Every problem that a tab reports is a failure. */
 export class Browser {
@@ -41,6 +57,7 @@ export class Browser {
       locale: "en-US",
       ...options,
     });
+    if (dist !== undefined) await replaceFiles(context, url);
     const tab = await context.newPage();
     tab.setDefaultTimeout(30_000);
     tab.problems = [];

@@ -150,3 +150,61 @@ test("text that is written in a session is kept as a draft of this tab", async (
   assert.equal(await tab.locator("#message").inputValue(), "half a thought");
   await browser.close(tab);
 });
+
+test("a failed message is tried again, and shown once", async () => {
+  const tab = await browser.tab();
+  await send(tab, "break");
+  await tab.locator(".failure").getByRole("button", { name: "Try again" }).click();
+  await tab.getByText("Tried again").waitFor();
+  await tab.locator(".failure").nth(1).waitFor();
+  assert.equal(await tab.locator("article.user").count(), 1);
+  await browser.close(tab);
+});
+
+test("a run that was stopped is tried again", async () => {
+  const tab = await browser.tab();
+  await send(tab, "write slowly");
+  await tab.getByText("Paragraph 2 has").waitFor();
+  await tab.keyboard.press("Escape");
+  await status(tab, "Stopped").waitFor();
+  await tab.getByRole("button", { name: "Try again" }).click();
+  await status(tab, "Working").waitFor();
+  assert.equal(await tab.getByText("The run was stopped.").count(), 0);
+  await tab.keyboard.press("Escape");
+  await status(tab, "Stopped").waitFor();
+  await browser.close(tab);
+});
+
+test("a message that the service does not accept at once says that it is being sent", async () => {
+  const { id } = await service.session();
+  const tab = await browser.tab(`?s=${id}`);
+  await status(tab, "Ready").waitFor();
+  await tab.route("**/messages", (route) => (route.request().method() === "POST" ? undefined : route.fallback()));
+  await send(tab, "think");
+  await tab.locator(".outgoing").getByText("Being sent").waitFor();
+  await tab.unroute("**/messages");
+  const headers = { "content-type": "application/problem+json", "retry-after": "1" };
+  const full = { status: 429, headers, body: '{"detail": "the queue is full", "code": "overloaded"}' };
+  await tab.route("**/messages", (route) => (route.request().method() === "POST" ? route.fulfill(full) : route.fallback()));
+  await send(tab, "think");
+  await tab.locator(".outgoing").getByText("Being sent again: the queue is full").waitFor();
+  await tab.unroute("**/messages");
+  await tab.getByText("I have thought.").waitFor();
+  await browser.close(tab);
+});
+
+test("a message that was queued is shown before the answer to it, also after a reload", async () => {
+  const { id } = await service.session();
+  const tab = await browser.tab(`?s=${id}`);
+  await send(tab, "write slowly");
+  await tab.getByText("Paragraph 2 has").waitFor();
+  await send(tab, "think");
+  await tab.getByRole("region", { name: "Queued messages" }).getByText("think").waitFor();
+  await tab.getByText("I have thought.").waitFor();
+  const order = () => tab.locator("#log article").evaluateAll((all) => all.map(({ className }) => className));
+  assert.deepEqual(await order(), ["user", "agent", "user", "agent"]);
+  await tab.reload();
+  await tab.getByText("I have thought.").waitFor();
+  assert.deepEqual(await order(), ["user", "agent", "user", "agent"]);
+  await browser.close(tab);
+});

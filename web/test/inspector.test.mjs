@@ -45,6 +45,15 @@ test("the timeline shows the requests to the model and the tools of a run with t
   await browser.close(tab);
 });
 
+test("the ids of the run and the session are shown, for the log and the API", async () => {
+  const { tab, id, show } = await inspected("think");
+  const [run] = (await service.api("GET", `/sessions/${id}/runs`)).data;
+  await tab.locator(".inspector .id", { hasText: run.id }).waitFor();
+  await show("Events");
+  await tab.locator(".inspector .id", { hasText: id }).waitFor();
+  await browser.close(tab);
+});
+
 test("the timeline shows the retries of a request", async () => {
   const { tab } = await inspected("overloaded");
   await tab.locator(".span-retry", { hasText: "Retry 1" }).waitFor();
@@ -129,6 +138,83 @@ test("the place where the cached prefix ends is named at its request", async () 
   });
   await show("Requests");
   await tab.getByText("The cached prefix ends here: message 3 changed").waitFor();
+  await browser.close(tab);
+});
+
+/** A message that brings a tool of its own changes the tools of the session's requests. */
+async function withBrokenCache() {
+  const { id } = await service.session();
+  await service.ask(id, "show everything");
+  const tools = [{ name: "open_door", description: "Opens the door.", input_schema: { type: "object" }, client: true }];
+  const { id: run } = await service.api("POST", `/sessions/${id}/messages`, { content: "show everything", tools });
+  const isDone = async () => (await service.api("GET", `/sessions/${id}/runs/${run}`)).status === "completed";
+  await until(isDone, "the run settles");
+  const tab = await browser.tab(`?s=${id}`);
+  await tab.getByRole("button", { name: "Inspect" }).click();
+  const show = (name) => tab.locator(".inspector").getByRole("button", { name, exact: true }).click();
+  return { tab, show };
+}
+
+test("the timeline names the request that lost the cache, and the reason", async () => {
+  const { tab } = await withBrokenCache();
+  await tab.locator(".span-model").getByText("The cached prefix ends here: the tools changed").waitFor();
+  await browser.close(tab);
+});
+
+test("a request is compared with the one before, also of another run", async () => {
+  const { tab, show } = await withBrokenCache();
+  await show("Requests");
+  const request = tab.locator("details.request");
+  await request.locator("summary").getByText("the tools changed").click();
+  await request.getByRole("button", { name: "Compare with the request before" }).click();
+  await request.locator(".diff .added", { hasText: '"name": "open_door"' }).waitFor();
+  assert.equal(await request.locator(".diff", { hasText: "cache_control" }).count(), 0);
+  await tab.locator(".inspector select").selectOption({ index: 1 });
+  await request.locator("summary").first().click();
+  await request.getByRole("button", { name: "Compare with the request before" }).click();
+  await request.getByText("There is no earlier request.").waitFor();
+  await browser.close(tab);
+});
+
+test("the tries of a request show what the model's server answered", async () => {
+  // The simulator fails the first of identical requests only.
+  const { tab, show } = await inspected("overloaded once more");
+  await show("Requests");
+  await tab.locator("details.request > summary").click();
+  await tab.locator(".tries li", { hasText: "529 · overloaded_error" }).waitFor();
+  await browser.close(tab);
+});
+
+test("a filter finds an old event that is not in the list yet, and new events join the list", async () => {
+  const { id } = await service.session();
+  for (let turn = 0; turn < 12; turn++) await service.ask(id, turn === 0 ? "think" : "two at once");
+  const tab = await browser.tab(`?s=${id}`);
+  await tab.getByRole("button", { name: "Inspect" }).click();
+  await tab.locator(".inspector").getByRole("button", { name: "Events", exact: true }).click();
+  const events = tab.locator("details.event");
+  await until(async () => (await events.count()) === 100, "the first page");
+  await tab.getByLabel("Filter by type or text").fill("agent.thinking");
+  await until(async () => (await events.count()) === 1, "the event of the first turn");
+  await tab.getByLabel("Filter by type or text").fill("nothing like it");
+  await tab.getByText("No event matches.").waitFor();
+  await tab.getByLabel("Filter by type or text").fill("");
+  const all = await events.count();
+  assert.ok(all > 100);
+  await send(tab, "write slowly");
+  // While the run works: its start, and all events that were listed before.
+  await until(async () => (await events.count()) > all + 2, "the events of the run");
+  await status(tab, "Working").waitFor();
+  await tab.keyboard.press("Escape");
+  await status(tab, "Stopped").waitFor();
+  await browser.close(tab);
+});
+
+test("what was copied is confirmed for all readers", async () => {
+  const { tab, show } = await inspected("think", isFirefox ? {} : { permissions: ["clipboard-write"] });
+  await show("Events");
+  await tab.locator(".inspector").getByRole("button", { name: "Copy as curl" }).click();
+  await tab.locator(".toast", { hasText: "Copied" }).waitFor();
+  await tab.locator(".toast").waitFor({ state: "detached" });
   await browser.close(tab);
 });
 

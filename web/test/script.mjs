@@ -57,6 +57,10 @@ export const script = {
         ),
       ],
     },
+    {
+      when: "read a part",
+      replies: [{ content: [call("read_file", { path: "notes.txt", limit: 5 })] }, say("I read it.")],
+    },
     { when: "hostile", replies: [say(attacks)] },
     {
       when: "two at once",
@@ -82,6 +86,7 @@ export const script = {
       ],
     },
     { when: "break", replies: [{ status: 400, error: { type: "invalid_request_error", message: "planned failure" } }] },
+    { when: "model is down", replies: [{ status: 529 }] },
     { when: "overloaded", replies: [say("Here I am.", { fail_first: [{ status: 529 }] })] },
     {
       when: "delegate",

@@ -190,3 +190,33 @@ async function longestFrame(selector) {
   }
   return longest;
 }
+
+test("the list shows only the sessions with a status, and follows their changes", async () => {
+  const asks = await service.session({ title: "It asks", permission_mode: "default" });
+  await service.session({ title: "It rests" });
+  await service.ask(asks.id, "note it");
+  const tab = await browser.tab();
+  await row(tab, "It rests").waitFor();
+  await tab.getByLabel("Status", { exact: true }).selectOption("requires_action");
+  await row(tab, "It rests").waitFor({ state: "detached" });
+  await row(tab, "It asks").waitFor();
+  const [call] = (await service.api("GET", `/sessions/${asks.id}/approvals`)).data;
+  await service.api("POST", `/sessions/${asks.id}/approvals/${call.tool_use_id}`, { decision: "deny" });
+  await tab.getByText("No session matches.").waitFor();
+  await tab.getByLabel("Status", { exact: true }).selectOption("");
+  await row(tab, "It asks").waitFor();
+  await browser.close(tab);
+});
+
+test("a session is found by its id", async () => {
+  const { id } = await service.session({ title: "Found by its id" });
+  await service.session({ title: "Not this one" });
+  const tab = await browser.tab();
+  await row(tab, "Not this one").waitFor();
+  await tab.locator("#search").fill(id);
+  await row(tab, "Not this one").waitFor({ state: "detached" });
+  await row(tab, "Found by its id").waitFor();
+  await tab.locator("#search").fill(id.replace(/.{4}$/, "0000"));
+  await tab.getByText("No session matches.").waitFor();
+  await browser.close(tab);
+});

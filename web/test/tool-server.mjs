@@ -1,7 +1,7 @@
 // A tool server: `node tool-server.mjs FILE`. It offers the tools that the file names, one a line, and reports
-// when the file changes.
+// when the file changes. Without the file it ends.
 
-import { readFileSync, watchFile } from "node:fs";
+import { existsSync, readFileSync, watchFile } from "node:fs";
 import { createInterface } from "node:readline";
 
 const [file] = process.argv.slice(2);
@@ -31,4 +31,8 @@ createInterface({ input: process.stdin })
     if (id !== undefined && method !== undefined) write({ id, result: replies[method]?.(params) ?? {} });
   })
   .on("close", () => process.exit());
-watchFile(file, { interval: 50 }, () => write({ method: "notifications/tools/list_changed" }));
+if (!existsSync(file)) process.exit(1);
+watchFile(file, { interval: 50 }, () => {
+  if (!existsSync(file)) process.exit(1);
+  write({ method: "notifications/tools/list_changed" });
+});

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -21,6 +21,12 @@ async function change(...names) {
     const known = data.map(({ name }) => name).filter((name) => name.startsWith("mcp__library__"));
     return known.toSorted().join() === names.map((name) => `mcp__library__${name}`).join();
   }, "the service knows the tools");
+}
+
+/** What the service reports about a tool server. */
+async function checkOf(name) {
+  const response = await fetch(`${service.url}/readyz`);
+  return (await response.json()).checks[`mcp:${name}`]?.status;
 }
 
 before(async () => {
@@ -73,5 +79,27 @@ test("a session shows which of its tools a server no longer offers, until it off
   await change("find", "read");
   await send(tab, "think");
   await notice.waitFor({ state: "detached" });
+  await browser.close(tab);
+});
+
+test("an unavailable MCP server is named at the start and in the sessions that need it, until it is back", async () => {
+  const permissions = [{ tool: "mcp__library__*", decision: "allow" }];
+  const { id } = await service.session({ tools: ["mcp__library__find"], permissions });
+  const tab = await browser.tab(`?s=${id}`);
+  await status(tab, "Ready").waitFor();
+  await rename(join(folder, "tools"), join(folder, "gone"));
+  await until(async () => (await checkOf("library")) === "warning", "the service misses the server");
+  await send(tab, "Call mcp__library__find with {}");
+  await status(tab, "Done").waitFor();
+  await tab.getByText("The MCP server library is unavailable: its calls fail.").waitFor();
+  await tab.goto(`${service.url}/app/`);
+  await tab.getByText("Options").click();
+  await tab.getByRole("region", { name: "MCP servers" }).getByText("library: not connected").waitFor();
+  await tab.goto(`${service.url}/app/?s=${id}`);
+  await tab.locator(".troubles").waitFor();
+  await rename(join(folder, "gone"), join(folder, "tools"));
+  await until(async () => (await checkOf("library")) === "ok", "the service has the server again");
+  await send(tab, "think");
+  await tab.locator(".troubles").waitFor({ state: "detached" });
   await browser.close(tab);
 });

@@ -20,6 +20,8 @@ test("a run that no worker executes states what it waits for, and is stopped wit
   const waiting = tab.locator(".waiting");
   await waiting.getByText("Waits for a free worker.").waitFor();
   await waiting.getByText(/Queued: position 1 of 1/).waitFor();
+  await waiting.getByText("Why?").click();
+  await waiting.getByText("no worker has claimed it yet").waitFor();
   await waiting.getByRole("button", { name: "Stop" }).click();
   await status(tab, "Stopped").waitFor();
   await browser.close(tab);

@@ -8,7 +8,8 @@ import { act } from "../state/access";
 import { type PendingApproval, approvals, settled } from "../state/approvals";
 import { milliseconds, t } from "../text/text";
 import { DiffView } from "./DiffView";
-import { focusApproval, isWriting } from "./focus";
+import { focusApproval, focusNext, isWriting } from "./focus";
+import { type Edited, InputEditor, parsed } from "./InputEditor";
 
 export function ApprovalList() {
   const ids = approvals.value.map((call) => call.tool_use_id).join(" ");
@@ -28,7 +29,8 @@ export function ApprovalList() {
 function Approval({ call }: { call: PendingApproval }) {
   const mode = useSignal<"decide" | "edit" | "deny">("decide");
   const reason = useSignal("");
-  const edited = useSignal(JSON.stringify(call.input, null, 2));
+  const given = call.input as Record<string, unknown>;
+  const edited = useSignal<Edited>({ input: given, error: undefined });
   const isBusy = useSignal(false);
   const { sessionId, tool_use_id: id, name } = call;
 
@@ -38,36 +40,32 @@ function Approval({ call }: { call: PendingApproval }) {
     isBusy.value = false;
     if (run !== undefined) {
       settled(id);
-      document.getElementById("message")?.focus();
+      focusNext();
     }
   };
+  const edit = () => {
+    edited.value = { input: edited.value.input ?? given, error: undefined };
+    mode.value = "edit";
+  };
   const isEditing = mode.value === "edit";
-  const input = isEditing ? parsed(edited.value) : undefined;
-  const isInvalid = isEditing && input === undefined;
+  const { input, error } = isEditing ? edited.value : { input: undefined, error: undefined };
   const title = t(call.isSubAgent ? "wantsSub" : "wants", name);
   return (
     <article class="approval" tabIndex={-1} aria-label={title} data-call={id}>
       <h2>{title}</h2>
       {call.reason !== undefined && <p dir="auto">{call.reason}</p>}
       {isEditing ? (
-        <label>
-          {t("input")}
-          <textarea
-            class="code"
-            rows={8}
-            dir="ltr"
-            spellcheck={false}
-            value={edited}
-            aria-invalid={isInvalid}
-            onInput={(event) => (edited.value = event.currentTarget.value)}
-          />
-        </label>
+        <InputEditor input={edited.peek().input ?? given} change={(now) => (edited.value = now)} />
       ) : call.diff !== undefined ? (
         <DiffView patch={call.diff} />
       ) : (
         <InputView name={name} input={visible(call)} text={call.display} />
       )}
-      {isInvalid && <p class="error-text">{t("invalidJson")}</p>}
+      {error !== undefined && (
+        <p class="error-text" role="alert">
+          {error}
+        </p>
+      )}
       {mode.value === "deny" && (
         <label>
           {t("denyReason")}
@@ -85,10 +83,10 @@ function Approval({ call }: { call: PendingApproval }) {
           <button
             type="button"
             class="primary"
-            disabled={isBusy.value || isInvalid}
-            onClick={() => void decide(() => client.approve(sessionId, id, input === undefined ? {} : { input }))}
+            disabled={isBusy.value || error !== undefined}
+            onClick={() => void decide(() => client.approve(sessionId, id, isSame(input, given) ? {} : { input }))}
           >
-            {t("approve")}
+            {t(isEditing ? "approveEdited" : "approve")}
           </button>
         )}
         {mode.value === "decide" && (
@@ -100,7 +98,7 @@ function Approval({ call }: { call: PendingApproval }) {
             >
               {t("approveSession")}
             </button>
-            <button type="button" onClick={() => (mode.value = "edit")}>
+            <button type="button" onClick={edit}>
               {t("editInput")}
             </button>
           </>
@@ -129,19 +127,14 @@ function Approval({ call }: { call: PendingApproval }) {
   );
 }
 
+/** An input that was opened and not changed is the one of the model. */
+function isSame(input: Record<string, unknown> | undefined, given: Record<string, unknown>): boolean {
+  return input === undefined || JSON.stringify(input) === JSON.stringify(given);
+}
+
 /** The input with hidden characters as escapes, as the service shows it to people. */
 function visible(call: PendingApproval): Record<string, unknown> | undefined {
   return parsed(call.display);
-}
-
-function parsed(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-    return isObject ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function Deadline({ time }: { time: string }) {

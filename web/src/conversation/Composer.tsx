@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { client } from "../service/api";
+import { hasTouch } from "../shell/touch";
 import { act } from "../state/access";
 import { post } from "../state/outbox";
 import { ofTab } from "../state/stored";
@@ -81,7 +82,8 @@ export function Composer({ sessionId, draft, proposal }: Props) {
           files.add(pasted);
         }}
         onKeyDown={(event) => {
-          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          // The keyboard on a screen has no Shift+Enter.
+          if (event.key !== "Enter" || event.shiftKey || event.isComposing || hasTouch()) return;
           event.preventDefault();
           void submit();
         }}

@@ -3,13 +3,15 @@
 import { ApprovalList } from "../approvals/ApprovalList";
 import { ClientResults } from "../approvals/ClientResults";
 import { client } from "../service/api";
-import { act } from "../state/access";
+import { act, refusal } from "../state/access";
 import { forget, outbox, repost } from "../state/outbox";
 import { openId } from "../state/route";
-import { conversation } from "../state/thread";
+import { conversation, outcome } from "../state/thread";
 import { named, t } from "../text/text";
+import { RetryButton } from "./RetryButton";
 import { Sources } from "./Sources";
 import { ToolServers } from "./ToolServers";
+import { Troubles } from "./Troubles";
 import { Content, summaryOf } from "./UserMessage";
 import { Waiting } from "./Waiting";
 
@@ -17,6 +19,7 @@ export function Dock() {
   return (
     <div class="dock">
       <ToolServers />
+      <Troubles />
       <Sources />
       <Todos />
       <ApprovalList />
@@ -24,6 +27,7 @@ export function Dock() {
       <Queue />
       <Outbox />
       <Waiting />
+      <Stopped />
     </div>
   );
 }
@@ -74,6 +78,18 @@ function Queue() {
   );
 }
 
+/** The last run was stopped: its message can be sent again. */
+function Stopped() {
+  const message = conversation.value.items.findLast((item) => item.kind === "user");
+  if (outcome.value !== "cancelled" || message?.runId === undefined) return null;
+  return (
+    <div class="waiting">
+      <span class="note">{t("stopped")}</span>
+      <RetryButton runId={message.runId} />
+    </div>
+  );
+}
+
 /** Messages that the service has not accepted yet. */
 function Outbox() {
   const mine = outbox.value.filter(({ sessionId }) => sessionId === openId.value);
@@ -82,6 +98,11 @@ function Outbox() {
       {mine.map(({ id, content, error }) => (
         <article key={id} class="user outgoing" aria-busy={error === undefined}>
           <Content content={typeof content === "string" ? [{ type: "text", text: content }] : (content as never)} />
+          {error === undefined && (
+            <p class="note late">
+              {refusal.value === undefined ? t("sending") : t("sendingAgain", refusal.value)}
+            </p>
+          )}
           {error !== undefined && (
             <div class="row">
               <span class="error-text">{t("notSent", error)}</span>

@@ -13,7 +13,8 @@ import { UserMessage } from "./UserMessage";
 export function EntryView({ entry }: { entry: Entry }) {
   switch (entry.kind) {
     case "user":
-      return <UserMessage item={entry} />;
+      // The message that a retry repeats is shown already.
+      return entry.retryOf === undefined ? <UserMessage item={entry} /> : <p class="note">{t("triedAgain")}</p>;
     case "text":
       return <AgentText item={entry} />;
     case "thinking":

@@ -6,7 +6,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { openId } from "../state/route";
 import { conversation, isLoaded, origins } from "../state/thread";
 import { t } from "../text/text";
-import { type Chunk, Chunks, guessHeight } from "./entries";
+import { type Chunk, Chunks, guessHeight, inOrder } from "./entries";
 import { EntryView } from "./EntryView";
 
 /** The distance from the end, in pixels, within which the list follows new text. */
@@ -80,8 +80,10 @@ export function Log() {
 /** The items without messages that wait behind the active run: these are shown next to the input. */
 function visibleItems() {
   const { items, queuedRunIds, activeRunId } = conversation.value;
-  if (queuedRunIds.length === 0 || activeRunId === undefined) return items;
-  return items.filter((item) => item.kind !== "user" || item.runId === undefined || !queuedRunIds.includes(item.runId));
+  const pending = [activeRunId, ...queuedRunIds];
+  if (queuedRunIds.length === 0 || activeRunId === undefined) return inOrder(items, pending);
+  const begun = items.filter((item) => item.kind !== "user" || item.runId === undefined || !queuedRunIds.includes(item.runId));
+  return inOrder(begun, pending);
 }
 
 interface ChunkProps {

@@ -1,4 +1,4 @@
-/** Sends the message of a failed run again. */
+/** Sends the message of a failed or stopped run again. */
 
 import { client } from "../service/api";
 import { act } from "../state/access";

@@ -20,6 +20,33 @@ function areTogether(one: Item, other: Item, origins: ReadonlyMap<string, Origin
   return one.result === undefined && other.result === undefined;
 }
 
+/**
+ * A message that waited in the queue is shown before the answer to it, and not where it was sent; last, if its run
+ * is one of `pending`, which have no answer yet. Without such messages the list stays the same object.
+ */
+export function inOrder(items: readonly Item[], pending: readonly (string | undefined)[]): readonly Item[] {
+  const firstAnswers = new Map<string, number>();
+  items.forEach(({ kind, runId }, index) => {
+    if (kind !== "user" && runId !== undefined && !firstAnswers.has(runId)) firstAnswers.set(runId, index);
+  });
+  const moved = new Map<number, Item[]>();
+  let nextAnswer = items.length;
+  for (let index = items.length - 1; index >= 0; index--) {
+    const item = items[index] as Item;
+    if (item.kind !== "user") {
+      nextAnswer = index;
+      continue;
+    }
+    if (item.runId === undefined) continue;
+    const own = firstAnswers.get(item.runId) ?? (pending.includes(item.runId) ? items.length : undefined);
+    if (own !== undefined && nextAnswer < own) moved.set(own, [item, ...(moved.get(own) ?? [])]);
+  }
+  if (moved.size === 0) return items;
+  const late = new Set([...moved.values()].flat());
+  const ordered = items.flatMap((item, index) => [...(moved.get(index) ?? []), ...(late.has(item) ? [] : [item])]);
+  return [...ordered, ...(moved.get(items.length) ?? [])];
+}
+
 /** Groups and chunks of a growing list. Unchanged chunks stay the same objects. */
 export class Chunks {
   private before: Chunk[] = [];

@@ -2,34 +2,65 @@
 
 import { useSignal } from "@preact/signals";
 import type { Page } from "@twostep/client";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { type NumberedEvent, curl, read } from "../service/api";
 import { copyText } from "../shell/copy";
-import { act } from "../state/access";
+import { act, report } from "../state/access";
 import { conversation } from "../state/thread";
-import { exactTime, t } from "../text/text";
+import { clock, exactTime, t } from "../text/text";
 
 const pageSize = 100;
+/** New events are read at most once in this many milliseconds. */
+const pause = 500;
 
 export function EventsView({ sessionId }: { sessionId: string }) {
   const events = useSignal<NumberedEvent[]>([]);
   const hasMore = useSignal(false);
+  const isLoaded = useSignal(false);
   const filter = useSignal("");
   const path = `/sessions/${sessionId}/events`;
-  const newest = conversation.value.status === "idle" ? conversation.value.seq : 0;
+  const newest = conversation.value.seq;
+  const isReading = useRef(false);
+  const planned = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
 
-  const load = async (after?: number) => {
-    const page = await act(() => read<Page<NumberedEvent>>(path, { order: "desc", limit: pageSize, after }));
-    if (page === undefined) return;
-    events.value = after === undefined ? page.data : [...events.value, ...page.data];
-    hasMore.value = page.has_more;
+  const page = (after?: number) => read<Page<NumberedEvent>>(path, { order: "desc", limit: pageSize, after });
+  /** Reads the newest events, and keeps the older ones that are shown. */
+  const refresh = async () => {
+    const found = await page();
+    const known = events.value[0]?.seq ?? 0;
+    const isConnected = (found.data.at(-1)?.seq ?? 0) <= known + 1;
+    isLoaded.value = true;
+    if (!isConnected || known === 0) hasMore.value = found.has_more;
+    events.value = isConnected ? [...found.data.filter(({ seq }) => seq > known), ...events.value] : found.data;
   };
-  useEffect(() => void load(), [sessionId, newest]);
+  const loadOlder = async () => {
+    if (isReading.current) return;
+    isReading.current = true;
+    const found = await act(() => page(events.value.at(-1)?.seq));
+    isReading.current = false;
+    if (found === undefined) return;
+    const oldest = events.value.at(-1)?.seq ?? Number.POSITIVE_INFINITY;
+    events.value = [...events.value, ...found.data.filter(({ seq }) => seq < oldest)];
+    hasMore.value = found.has_more;
+  };
+  useEffect(() => {
+    if (planned.current !== undefined) return;
+    const renew = () => {
+      planned.current = undefined;
+      void refresh().catch(report);
+    };
+    planned.current = setTimeout(renew, events.value.length === 0 ? 0 : pause);
+  }, [newest]);
+  useEffect(() => () => clearTimeout(planned.current), []);
 
   const words = filter.value.toLowerCase().trim();
   const shown =
     words === "" ? events.value : events.value.filter((event) => JSON.stringify(event).toLowerCase().includes(words));
-  const oldest = events.value.at(-1)?.seq;
+  // A filter searches all events of the session, until a page of them is found.
+  const isSearching = words !== "" && hasMore.value && shown.length < pageSize;
+  useEffect(() => {
+    if (isSearching) void loadOlder();
+  }, [isSearching, events.value.length]);
   return (
     <>
       <div class="row">
@@ -44,12 +75,12 @@ export function EventsView({ sessionId }: { sessionId: string }) {
           {t("curl")}
         </button>
       </div>
-      {shown.length === 0 && <p class="note">{t("nothing")}</p>}
+      {shown.length === 0 && <p class="note">{t(isSearching || !isLoaded.value ? "loading" : words === "" ? "nothing" : "noEvents")}</p>}
       {shown.map((event) => (
         <EventRow key={event.seq} event={event} />
       ))}
       {hasMore.value && (
-        <button type="button" class="more" onClick={() => void load(oldest)}>
+        <button type="button" class="more" onClick={() => void loadOlder()}>
           {t("loadMore")}
         </button>
       )}
@@ -63,8 +94,8 @@ function EventRow({ event }: { event: NumberedEvent }) {
     <details class="event" onToggle={(toggled) => (isOpen.value = toggled.currentTarget.open)}>
       <summary>
         <span class="seq">{event.seq}</span> <code>{event.type}</code>{" "}
-        <time class="note" dateTime={event.created_at}>
-          {exactTime(event.created_at)}
+        <time class="note" dateTime={event.created_at} title={exactTime(event.created_at)}>
+          {clock(event.created_at)}
         </time>
       </summary>
       {isOpen.value && (

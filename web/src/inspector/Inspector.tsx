@@ -4,6 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { Page, Run } from "@twostep/client";
 import { useEffect } from "preact/hooks";
 import { read } from "../service/api";
+import { copyText } from "../shell/copy";
 import { report } from "../state/access";
 import { openId } from "../state/route";
 import { conversation } from "../state/thread";
@@ -63,6 +64,7 @@ export function Inspector({ close }: { close: () => void }) {
           </select>
         </label>
       )}
+      <Id id={tab.value === "events" ? id : (run?.id ?? id)} />
       <div class="inspector-body">
         {tab.value === "events" ? (
           <EventsView key={id} sessionId={id} />
@@ -73,9 +75,26 @@ export function Inspector({ close }: { close: () => void }) {
         ) : tab.value === "usage" ? (
           <UsageView key={run.id} sessionId={id} run={run} />
         ) : (
-          <RequestsView key={`${run.id} ${run.model_requests}`} sessionId={id} runId={run.id} />
+          <RequestsView
+            key={`${run.id} ${run.model_requests}`}
+            sessionId={id}
+            runId={run.id}
+            earlierRunId={runs.value[runs.value.indexOf(run) + 1]?.id}
+          />
         )}
       </div>
     </section>
+  );
+}
+
+/** The id of the run or the session, for the log and the API. */
+function Id({ id }: { id: string }) {
+  return (
+    <p class="row id">
+      <code>{id}</code>
+      <button type="button" class="quiet" onClick={() => void copyText(id)}>
+        {t("copyId")}
+      </button>
+    </p>
   );
 }

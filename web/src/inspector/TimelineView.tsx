@@ -7,7 +7,7 @@ import { report } from "../state/access";
 import { perFrame } from "../state/frames";
 import { conversation } from "../state/thread";
 import { milliseconds, t } from "../text/text";
-import { type Span, withEvent } from "./spans";
+import { type Span, reasonOf, withEvent } from "./spans";
 
 interface Props {
   sessionId: string;
@@ -54,6 +54,9 @@ export function TimelineView({ sessionId, runId }: Props) {
                 <th scope="row">
                   {span.kind === "model" ? `${t("modelRequest")}: ${span.name}` : span.name}
                   {span.isError && <span class="error-text"> ✕ {t("failed")}</span>}
+                  {span.prefixChange !== undefined && (
+                    <span class="badge bad">{t("cacheBroke", reasonOf(span.prefixChange))}</span>
+                  )}
                   <span class="track" aria-hidden="true">
                     <span class="bar" style={bar} />
                   </span>

@@ -3,6 +3,16 @@
 import type { StreamEvent } from "@twostep/client";
 import { t } from "../text/text";
 
+type End = Extract<StreamEvent, { type: "span.model_request_end" }>;
+export type PrefixChange = NonNullable<End["prefix_changed"]>;
+
+/** The part of a request that ended the prefix that the cache had, in words. */
+export function reasonOf(change: PrefixChange): string {
+  if (change.level === "messages") return t("level_messages", change.index);
+  return t(change.level === "tools" ? "level_tools" : "level_system");
+}
+
+
 export interface Span {
   id: string;
   kind: "model" | "tool" | "wait" | "retry" | "takeover";
@@ -11,6 +21,8 @@ export interface Span {
   start: number;
   end: number | undefined;
   isError: boolean;
+  /** The change that ended the cached prefix at this request. */
+  prefixChange?: PrefixChange;
 }
 
 type Event = Extract<StreamEvent, { seq: number }>;
@@ -38,7 +50,10 @@ export function withEvent(spans: readonly Span[], event: Event): readonly Span[]
     case "span.model_request_start":
       return add({ id: event.id, kind: "model", name: event.model });
     case "span.model_request_end":
-      return end(event.model_request_start_id, { isError: event.is_error });
+      return end(event.model_request_start_id, {
+        isError: event.is_error,
+        ...(event.prefix_changed != null && { prefixChange: event.prefix_changed }),
+      });
     case "session.status_rescheduled":
       return add({
         id: event.id,

@@ -1,7 +1,7 @@
 /** The service: the client package, and the routes that it has no methods for. */
 
 import { type Page, type Query, Twostep } from "@twostep/client";
-import { key } from "../state/access";
+import { key, observed } from "../state/access";
 import type { components } from "../../../clients/typescript/src/schema";
 
 type Schemas = components["schemas"];
@@ -22,7 +22,7 @@ export const base = new URL("../", location.origin + location.pathname);
 export const headers = (): Record<string, string> =>
   key.peek() === undefined ? {} : { authorization: `Bearer ${key.peek()}` };
 
-export const client = new Twostep({ baseUrl: base, headers });
+export const client = new Twostep({ baseUrl: base, headers, fetch: observed });
 
 /** The URL of a route. */
 export const address = (path: string) => new URL(`v1${path}`, base).href;

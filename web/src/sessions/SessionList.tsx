@@ -5,7 +5,17 @@ import type { Session } from "@twostep/client";
 import type { VNode } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { follow, hrefOf, openId } from "../state/route";
-import { hasMore, isListLoading, list, loadMore, mayList, search, showsArchived } from "../state/sessions";
+import {
+  type StatusFilter,
+  hasMore,
+  isListLoading,
+  list,
+  loadMore,
+  mayList,
+  search,
+  showsArchived,
+  statusFilter,
+} from "../state/sessions";
 import { shownStatus, shownTitle } from "../state/shown";
 import { session } from "../state/thread";
 import { exactTime, moment, named, t } from "../text/text";
@@ -27,17 +37,30 @@ export function SessionList() {
           onInput={(event) => (search.value = event.currentTarget.value)}
         />
       </div>
-      <div class="segments" role="group" aria-label={t("listShown")}>
-        {([false, true] as const).map((archived) => (
-          <button
-            key={String(archived)}
-            type="button"
-            aria-pressed={showsArchived.value === archived}
-            onClick={() => (showsArchived.value = archived)}
-          >
-            {t(archived ? "archived" : "active")}
-          </button>
-        ))}
+      <div class="filters">
+        <div class="segments" role="group" aria-label={t("listShown")}>
+          {([false, true] as const).map((archived) => (
+            <button
+              key={String(archived)}
+              type="button"
+              aria-pressed={showsArchived.value === archived}
+              onClick={() => (showsArchived.value = archived)}
+            >
+              {t(archived ? "archived" : "active")}
+            </button>
+          ))}
+        </div>
+        <select
+          aria-label={t("statusShown")}
+          value={statusFilter}
+          onChange={(event) => (statusFilter.value = event.currentTarget.value as StatusFilter)}
+        >
+          {(["", "requires_action", "running", "queued"] as const).map((status) => (
+            <option key={status} value={status}>
+              {t(status === "" ? "anyStatus" : status)}
+            </option>
+          ))}
+        </select>
       </div>
       <div class="session-scroll" tabIndex={-1}>
         <Rows />
@@ -58,7 +81,8 @@ function rowOf(session: Session): VNode {
 
 function Rows() {
   if (list.value.length === 0) {
-    const empty = search.value.trim() !== "" ? t("noMatches") : t("noSessions");
+    const isFiltered = search.value.trim() !== "" || statusFilter.value !== "";
+    const empty = t(isFiltered ? "noMatches" : "noSessions");
     return <p class="note">{isListLoading.value ? t("loading") : empty}</p>;
   }
   return <ul>{list.value.map(rowOf)}</ul>;

@@ -6,9 +6,20 @@ import { conversation, isLoaded } from "../state/thread";
 import { t } from "../text/text";
 
 const said = signal("");
+/** The report that is also visible for a moment, where the result of an action is not. */
+const shown = signal("");
+let hides: ReturnType<typeof setTimeout> | undefined;
 
 export function announce(text: string): void {
   said.value = text;
+}
+
+/** Reports the result of an action to all readers. */
+export function confirm(text: string): void {
+  announce(text);
+  shown.value = text;
+  clearTimeout(hides);
+  hides = setTimeout(() => (shown.value = ""), 2000);
 }
 
 let before = "";
@@ -26,8 +37,15 @@ effect(() => {
 
 export function Announcer() {
   return (
-    <div role="status" class="visually-hidden">
-      {said.value}
-    </div>
+    <>
+      <div role="status" class="visually-hidden">
+        {said.value}
+      </div>
+      {shown.value !== "" && (
+        <div class="toast" aria-hidden="true">
+          {shown.value}
+        </div>
+      )}
+    </>
   );
 }

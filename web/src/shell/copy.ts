@@ -1,7 +1,7 @@
 /** The clipboard, with a report of success for all readers. */
 
 import { t } from "../text/text";
-import { announce } from "./Announcer";
+import { confirm } from "./Announcer";
 
 export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard !== undefined) {
@@ -15,5 +15,5 @@ export async function copyText(text: string): Promise<void> {
     document.execCommand("copy");
     area.remove();
   }
-  announce(t("copied"));
+  confirm(t("copied"));
 }

@@ -18,6 +18,21 @@ export function useKey(value: string | undefined): void {
   keyVersion.value++;
 }
 
+/** Why the service does not accept a request yet, which the client repeats; undefined after a success. */
+export const refusal = signal<string | undefined>(undefined);
+
+/** Sends a request, and keeps the reason of a refusal that passes. */
+export const observed: typeof fetch = async (...request) => {
+  const response = await fetch(...request);
+  if (request[1]?.method !== "POST") return response;
+  const isRefusal = [429, 502, 503, 504].includes(response.status);
+  const problem = isRefusal ? response.clone().json() : Promise.resolve(undefined);
+  void problem.catch(() => ({})).then((found?: { detail?: string }) => {
+    refusal.value = isRefusal ? (found?.detail ?? String(response.status)) : undefined;
+  });
+  return response;
+};
+
 export interface Notice {
   text: string;
   requestId: string | undefined;

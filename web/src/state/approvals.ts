@@ -7,6 +7,7 @@ import { t } from "../text/text";
 import { report } from "./access";
 import { openId } from "./route";
 import { list, listedStatus } from "./sessions";
+import { waitingParents } from "./subAgents";
 import { conversation } from "./thread";
 
 export interface PendingApproval extends Approval {
@@ -57,7 +58,15 @@ async function read(text: string): Promise<void> {
   approvals.value = found;
   const added = found.filter((call) => !known.has(call.tool_use_id));
   if (added.length > 0 && notifies.peek() && document.hidden) {
-    new Notification(t("approvalNeeded"), { body: added.map(({ name }) => name).join(", "), tag: own ?? "" });
+    notify(added.map(({ name }) => name).join(", "), own ?? "");
+  }
+}
+
+function notify(body: string, tag: string): void {
+  try {
+    new Notification(t("approvalNeeded"), { body, tag });
+  } catch {
+    // Some browsers of phones have the permission and no notifications of pages.
   }
 }
 
@@ -74,6 +83,8 @@ export function settled(toolUseId: string): void {
 
 /** The number of decisions that wait: calls of the open session, and other sessions. */
 export const waitingCount = computed(() => {
-  const others = list.value.filter((one) => one.id !== openId.value && listedStatus(one) === "requires_action");
+  const others = list.value.filter(
+    (one) => one.id !== openId.value && (listedStatus(one) === "requires_action" || waitingParents.value.has(one.id)),
+  );
   return approvals.value.length + others.length;
 });

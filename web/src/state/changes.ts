@@ -4,7 +4,7 @@ import { batch, effect, signal } from "@preact/signals";
 import { ProblemError, type SessionChange } from "@twostep/client";
 import { client } from "../service/api";
 import { isRefused, keyVersion, report } from "./access";
-import { drop, list, mayList, put, refresh, search, showsArchived } from "./sessions";
+import { drop, isShown, list, mayList, put, refresh, search, showsArchived } from "./sessions";
 
 // A browser opens few connections to a host over HTTP/1.1: a hidden tab does without this one.
 const isVisible = signal(!document.hidden);
@@ -37,7 +37,7 @@ function apply({ session_id: id, session }: SessionChange): void {
   if (id == null || isRefused.peek() || !mayList.peek()) return;
   batch(() => {
     const isKnown = list.peek().some((one) => one.id === id);
-    if (session == null || session.archived !== showsArchived.peek()) drop(id);
+    if (session == null || session.archived !== showsArchived.peek() || !isShown(session)) drop(id);
     // The service decides which sessions a search finds.
     else if (isKnown || search.peek().trim() === "") put(session);
   });

@@ -1,13 +1,16 @@
 /** The list of sessions: pages of the newest, a search, and their changes. */
 
 import { batch, effect, signal } from "@preact/signals";
-import { type Session } from "@twostep/client";
+import { type Page, ProblemError, type Session } from "@twostep/client";
 import { client } from "../service/api";
 import { keyVersion, report } from "./access";
 
 export const list = signal<Session[]>([]);
 export const search = signal("");
 export const showsArchived = signal(false);
+/** The only status that is shown; empty for all. */
+export type StatusFilter = "" | "queued" | "running" | "requires_action";
+export const statusFilter = signal<StatusFilter>("");
 export const hasMore = signal(false);
 export const isListLoading = signal(true);
 /** False with a token of one session, which may not list sessions. */
@@ -19,14 +22,29 @@ let generation = 0;
 
 function query(after?: string) {
   const q = search.value.trim();
-  return { limit: pageSize, archived: showsArchived.value ? "true" : "false", ...(q && { q }), after };
+  const status = statusFilter.value;
+  const archived = showsArchived.value ? "true" : "false";
+  return { limit: pageSize, archived, ...(q && { q }), ...(status && { status }), after };
+}
+
+const idPattern = /^ses_[0-9a-f]{32}$/;
+
+/** Reads a page. The id of a session finds this session, also that of a sub-agent. */
+async function read(after?: string): Promise<Page<Session>> {
+  const id = search.value.trim();
+  if (!idPattern.test(id)) return client.sessions(query(after));
+  const found = await client.session(id).catch((error: unknown) => {
+    if (error instanceof ProblemError && error.status === 404) return undefined;
+    throw error;
+  });
+  return { data: found === undefined ? [] : [found], has_more: false };
 }
 
 /** Reads the first page again and keeps the sessions of later pages. */
 export async function refresh(): Promise<void> {
   const mine = generation;
   try {
-    const page = await client.sessions(query());
+    const page = await read();
     if (mine !== generation) return;
     const fresh = new Set(page.data.map(({ id }) => id));
     const oldest = page.data.at(-1)?.created_at ?? "";
@@ -69,7 +87,7 @@ export async function loadMore(): Promise<void> {
   isReading = true;
   const mine = generation;
   try {
-    const page = await client.sessions(query(cursor));
+    const page = await read(cursor);
     if (mine !== generation) return;
     const known = new Set(list.value.map(({ id }) => id));
     batch(() => {
@@ -91,6 +109,11 @@ export function put(session: Session): void {
   else if (session.parent === undefined) list.value = [session, ...list.value];
 }
 
+/** Reports whether the filter for the status shows a session. */
+export function isShown(session: Session): boolean {
+  return statusFilter.value === "" || listedStatus(session) === statusFilter.value;
+}
+
 export function drop(id: string): void {
   list.value = list.value.filter((one) => one.id !== id);
 }
@@ -109,7 +132,7 @@ export function listedStatus(session: Session): string {
 let pause: ReturnType<typeof setTimeout> | undefined;
 
 effect(() => {
-  void [search.value, showsArchived.value, keyVersion.value];
+  void [search.value, showsArchived.value, statusFilter.value, keyVersion.value];
   generation++;
   isListLoading.value = true;
   clearTimeout(pause);

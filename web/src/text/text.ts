@@ -54,6 +54,14 @@ export function moment(time: string): string {
   return new Intl.DateTimeFormat(language.value, format).format(date);
 }
 
+/** A time of today to the second, another one with its date. */
+export function clock(time: string): string {
+  const date = new Date(time);
+  const isToday = date.toDateString() === new Date().toDateString();
+  const format: Intl.DateTimeFormatOptions = { ...(!isToday && { dateStyle: "short" }), timeStyle: "medium" };
+  return new Intl.DateTimeFormat(language.value, format).format(date);
+}
+
 export function exactTime(time: string): string {
   return new Intl.DateTimeFormat(language.value, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(time));
 }

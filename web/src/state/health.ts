@@ -1,0 +1,58 @@
+/** The parts of the service that do not work, from its readiness checks. */
+
+import { computed, effect, signal } from "@preact/signals";
+import { base } from "../service/api";
+import { openId } from "./route";
+import { conversation } from "./thread";
+
+interface Check {
+  status: "ok" | "warning" | "failed";
+  detail: string;
+}
+
+/** By their names. Empty if nothing is known, for example because a proxy does not forward the checks. */
+export const checks = signal<Readonly<Record<string, Check>>>({});
+
+export interface Trouble {
+  name: string;
+  detail: string;
+  /** The name of the MCP server that is unavailable. */
+  server: string | undefined;
+}
+
+const serverPrefix = "mcp:";
+
+/** A folder that is read-only on purpose is a warning as well: other warnings than these two are no trouble. */
+export const troubles = computed((): Trouble[] =>
+  Object.entries(checks.value).flatMap(([name, { status, detail }]) => {
+    const server = name.startsWith(serverPrefix) ? name.slice(serverPrefix.length) : undefined;
+    const isTrouble = status === "failed" || (status === "warning" && (name === "model" || server !== undefined));
+    return isTrouble ? [{ name, detail, server }] : [];
+  }),
+);
+
+async function read(): Promise<void> {
+  try {
+    // A service that is not ready replies 503 with the same checks.
+    const response = await fetch(new URL("readyz", base));
+    const found = (await response.json()) as { checks?: Record<string, Check> };
+    checks.value = found.checks ?? {};
+  } catch {
+    checks.value = {};
+  }
+}
+
+/** While a run is active, the checks are read again after this many milliseconds. */
+const interval = 5000;
+
+const situation = computed(() => `${openId.value} ${conversation.value.status}`);
+
+effect(() => {
+  void situation.value;
+  void read();
+  if (conversation.peek().status === "idle") return;
+  const timer = setInterval(() => {
+    if (!document.hidden) void read();
+  }, interval);
+  return () => clearInterval(timer);
+});
