@@ -246,3 +246,18 @@ test("a session is exported as JSON lines and as Markdown", { skip: isFirefox },
   }
   await browser.close(tab);
 });
+
+test("the inspector shows that it loads, and not that there is nothing", async () => {
+  const { tab, show } = await inspected("think");
+  let release;
+  const isReleased = new Promise((resolve) => (release = resolve));
+  await tab.route("**/requests?*", async (route) => {
+    await isReleased;
+    await route.continue();
+  });
+  await show("Requests");
+  await tab.locator(".inspector-body").getByText("Loading").waitFor();
+  release();
+  await tab.locator("details.request").first().waitFor();
+  await browser.close(tab);
+});

@@ -21,7 +21,7 @@ interface Props {
 type End = Extract<NumberedEvent, { type: "span.model_request_end" }>;
 
 export function RequestsView({ sessionId, runId, earlierRunId }: Props) {
-  const requests = useSignal<ModelRequest[]>([]);
+  const requests = useSignal<ModelRequest[] | undefined>(undefined);
   const ends = useSignal<End[]>([]);
   const pathOf = (run: string) => `/sessions/${sessionId}/runs/${run}/requests`;
   const path = pathOf(runId);
@@ -31,10 +31,11 @@ export function RequestsView({ sessionId, runId, earlierRunId }: Props) {
     const events = readAll<NumberedEvent>(`/sessions/${sessionId}/events`, { types });
     void events.then((found) => (ends.value = found.filter((event) => event.run_id === runId) as End[]), report);
   }, [path, conversation.value.usage]);
-  if (requests.value.length === 0) return <p class="note">{t("nothing")}</p>;
+  const shown = requests.value ?? [];
+  if (shown.length === 0) return <p class="note">{t(requests.value === undefined ? "loading" : "nothing")}</p>;
   return (
     <>
-      {requests.value.map((request) => (
+      {shown.map((request) => (
         <RequestView
           key={request.n}
           request={request}

@@ -16,10 +16,14 @@ interface Props {
 
 export function TimelineView({ sessionId, runId }: Props) {
   const spans = useSignal<readonly Span[]>([]);
+  const isLoaded = useSignal(false);
   const now = useSignal(Date.now());
   useEffect(() => {
     const abort = new AbortController();
-    void follow(sessionId, runId, abort.signal, (found) => (spans.value = found)).catch(report);
+    void follow(sessionId, runId, abort.signal, (found) => {
+      spans.value = found;
+      isLoaded.value = true;
+    }).catch(report);
     const timer = setInterval(() => (now.value = Date.now()), 500);
     return () => {
       abort.abort();
@@ -27,7 +31,7 @@ export function TimelineView({ sessionId, runId }: Props) {
     };
   }, [sessionId, runId, conversation.value.status, conversation.value.stopReason]);
 
-  if (spans.value.length === 0) return <p class="note">{t("nothing")}</p>;
+  if (spans.value.length === 0) return <p class="note">{t(isLoaded.value ? "nothing" : "loading")}</p>;
   const first = Math.min(...spans.value.map(({ start }) => start));
   const last = Math.max(...spans.value.map(({ start, end }) => Math.max(start, end ?? now.value)));
   const whole = Math.max(1, last - first);

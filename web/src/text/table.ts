@@ -8,7 +8,7 @@ export const table = {
   active: ["Active", "Aktiv"],
   listShown: ["Sessions shown", "Angezeigte Sitzungen"],
   statusShown: ["Status", "Status"],
-  anyStatus: ["Any status", "Jeder Status"],
+  anyStatus: ["All", "Alle"],
   noSessions: ["No sessions yet.", "Noch keine Sitzungen."],
   noMatches: ["No session matches.", "Keine Sitzung passt dazu."],
   loadMore: ["Load more", "Mehr laden"],
