@@ -3,6 +3,7 @@
 import { render } from "preact";
 import { App } from "./shell/App";
 import "./state/changes";
+import "./state/subAgents";
 import "./state/theme";
 import "./styles/base.css";
 import "./styles/layout.css";

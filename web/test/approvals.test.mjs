@@ -142,15 +142,21 @@ test("an approval for this session allows the next call of the same kind", async
 
 test("a call of a sub-agent is decided in the conversation of its parent", async () => {
   const settings = { tools: ["Task", "write_file"] };
-  const { tab, card } = await asked(settings, "delegate");
+  const { tab, card, id } = await asked(settings, "delegate");
   await status(tab, "Waits for you").waitFor();
   const other = await browser.tab();
   await until(async () => /^\(\d+\) /.test(await other.title()), "the title of another tab has the count");
-  await other.locator(".session", { hasText: "Waits for you" }).first().waitFor();
-  await browser.close(other);
+  const line = other.locator(`a[data-id="${id}"]`);
+  await line.getByText("Waits for you").waitFor();
+  await other.getByLabel("Status", { exact: true }).selectOption("queued");
+  await other.getByText("No session matches.").waitFor();
+  await other.getByLabel("Status", { exact: true }).selectOption("requires_action");
+  await line.getByText("Waits for you").waitFor();
   await card.getByText("A sub-agent wants to call write_file").waitFor();
   await card.getByRole("button", { name: "Approve", exact: true }).click();
   await tab.getByText("Delegated.").waitFor();
+  await line.waitFor({ state: "detached" });
+  await browser.close(other);
   await tab.locator("details.tool > summary", { hasText: "Task" }).click();
   await tab.locator(".sub-agent").getByText("Noted.").waitFor();
   await tab.getByRole("list", { name: "Sub-agents" }).getByRole("link").waitFor();

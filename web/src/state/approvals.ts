@@ -6,8 +6,7 @@ import { client } from "../service/api";
 import { t } from "../text/text";
 import { report } from "./access";
 import { openId } from "./route";
-import { list, listedStatus } from "./sessions";
-import { waitingParents } from "./subAgents";
+import { list, listedStatus, waitingParents } from "./sessions";
 import { conversation } from "./thread";
 
 export interface PendingApproval extends Approval {

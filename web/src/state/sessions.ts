@@ -16,6 +16,11 @@ export const isListLoading = signal(true);
 /** False with a token of one session, which may not list sessions. */
 export const mayList = signal(true);
 
+/** The ids of sessions whose sub-agents wait for the user. The runs of these sessions are running. */
+export const waitingParents = signal<ReadonlySet<string>>(new Set());
+
+/** The number of running sessions whose sub-agents are read. */
+export const maxParents = 10;
 const pageSize = 50;
 let cursor: string | undefined;
 let generation = 0;
@@ -32,12 +37,32 @@ const idPattern = /^ses_[0-9a-f]{32}$/;
 /** Reads a page. The id of a session finds this session, also that of a sub-agent. */
 async function read(after?: string): Promise<Page<Session>> {
   const id = search.value.trim();
-  if (!idPattern.test(id)) return client.sessions(query(after));
+  if (!idPattern.test(id)) {
+    const page = await client.sessions(query(after));
+    const showsWaiting = statusFilter.peek() === "requires_action" && after === undefined;
+    return showsWaiting ? { ...page, data: [...(await parents()), ...page.data] } : page;
+  }
   const found = await client.session(id).catch((error: unknown) => {
     if (error instanceof ProblemError && error.status === 404) return undefined;
     throw error;
   });
   return { data: found === undefined ? [] : [found], has_more: false };
+}
+
+/** The ids of these sessions whose sub-agents wait for the user. */
+export async function waitingAmong(ids: string[]): Promise<string[]> {
+  const found = ids.map(async (parent) => {
+    const page = await client.sessions({ parent, status: "requires_action", limit: 1 });
+    return page.data.length > 0 ? [parent] : [];
+  });
+  return (await Promise.all(found)).flat();
+}
+
+/** The sessions whose sub-agents wait for the user. The service finds only sessions that wait themselves. */
+async function parents(): Promise<Session[]> {
+  const { data } = await client.sessions({ ...query(), status: "running", limit: maxParents });
+  waitingParents.value = new Set(await waitingAmong(data.map(({ id }) => id)));
+  return data.filter(({ id }) => waitingParents.peek().has(id));
 }
 
 /** Reads the first page again and keeps the sessions of later pages. */
@@ -111,7 +136,8 @@ export function put(session: Session): void {
 
 /** Reports whether the filter for the status shows a session. */
 export function isShown(session: Session): boolean {
-  return statusFilter.value === "" || listedStatus(session) === statusFilter.value;
+  const status = waitingParents.value.has(session.id) ? "requires_action" : listedStatus(session);
+  return statusFilter.value === "" || status === statusFilter.value;
 }
 
 export function drop(id: string): void {

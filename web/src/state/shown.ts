@@ -5,8 +5,7 @@
 
 import type { Session } from "@twostep/client";
 import { approvals } from "./approvals";
-import { listedStatus } from "./sessions";
-import { waitingParents } from "./subAgents";
+import { listedStatus, waitingParents } from "./sessions";
 import { conversation, isLoaded, outcome, session, statusOf } from "./thread";
 
 export function shownStatus(one: Session): string {

@@ -1,14 +1,8 @@
-/** Sessions whose sub-agents wait for a decision. The list shows such a session as running. */
+/** Finds the sessions in the list whose sub-agents wait for a decision. The service lists them as running. */
 
-import { computed, effect, signal } from "@preact/signals";
-import { client } from "../service/api";
-import { list, listedStatus, mayList } from "./sessions";
+import { computed, effect } from "@preact/signals";
+import { list, listedStatus, maxParents, mayList, refresh, statusFilter, waitingAmong, waitingParents } from "./sessions";
 
-/** The ids of the sessions in the list whose sub-agents wait for the user. */
-export const waitingParents = signal<ReadonlySet<string>>(new Set());
-
-/** The number of running sessions whose sub-agents are read. */
-const maxParents = 10;
 /** They are read when the running sessions have been the same for this many milliseconds, and then regularly. */
 const patience = 1000;
 const interval = 5000;
@@ -22,23 +16,22 @@ const running = computed(() =>
 );
 
 async function read(ids: string[]): Promise<void> {
-  const found = await Promise.all(
-    ids.map(async (parent) => {
-      const page = await client.sessions({ parent, status: "requires_action", limit: 1 });
-      return page.data.length > 0 ? [parent] : [];
-    }),
-  );
-  if (running.peek() === ids.join(" ")) waitingParents.value = new Set(found.flat());
+  const found = await waitingAmong(ids);
+  if (running.peek() === ids.join(" ")) waitingParents.value = new Set(found);
 }
 
 effect(() => {
   const ids = running.value.split(" ").filter(Boolean);
+  // A list of the sessions that wait has only those running ones whose sub-agents wait.
+  const isFiltered = statusFilter.value === "requires_action";
   const known = waitingParents.peek();
-  if (known.size > 0) waitingParents.value = new Set([...known].filter((id) => ids.includes(id)));
-  if (ids.length === 0 || !mayList.value) return;
+  if (known.size > 0 && !isFiltered) waitingParents.value = new Set([...known].filter((id) => ids.includes(id)));
+  if ((ids.length === 0 && !isFiltered) || !mayList.value) return;
   // Only an addition to the list: without it the page is complete.
   const look = () => {
-    if (!document.hidden) void read(ids).catch(() => undefined);
+    if (document.hidden) return;
+    if (isFiltered) void refresh();
+    else void read(ids).catch(() => undefined);
   };
   const first = setTimeout(look, patience);
   const timer = setInterval(look, interval);
