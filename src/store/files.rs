@@ -133,7 +133,8 @@ pub async fn delete(
 }
 
 /// Lists those of the files that a session may refer to, with their media types: files without a
-/// session, its own, and those of the sessions whose history it shares.
+/// session, its own, and those of the sessions that it was forked from, directly or not, except files
+/// that were uploaded after the fork.
 pub async fn list_usable(
     conn: &mut PgConnection,
     tenant: TenantId,
@@ -142,10 +143,18 @@ pub async fn list_usable(
 ) -> Result<HashMap<FileId, String>, StoreError> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
     let rows = sqlx::query!(
-        "SELECT id, media_type FROM files
+        "WITH RECURSIVE lineage (id, forked_from, created_at, until) AS (
+             SELECT id, forked_from, created_at, 'infinity'::timestamptz
+             FROM sessions WHERE id = $2 AND tenant_id = $1
+             UNION ALL
+             SELECT s.id, s.forked_from, s.created_at, least(l.until, l.created_at)
+             FROM lineage l JOIN sessions s ON s.id = l.forked_from
+         )
+         SELECT id, media_type FROM files f
          WHERE id = ANY ($3) AND tenant_id = $1
-           AND (session_id IS NULL OR session_id = $2
-                OR session_id IN (SELECT source_id FROM inherited WHERE session_id = $2))",
+           AND (session_id IS NULL
+                OR EXISTS (SELECT FROM lineage l
+                           WHERE l.id = f.session_id AND f.created_at <= l.until))",
         tenant.as_uuid(),
         session_id.as_uuid(),
         &ids,

@@ -6,6 +6,7 @@ mod concurrent_messages;
 mod event_batches;
 mod feedback;
 mod files;
+mod forked_files;
 mod idempotency;
 mod media_support;
 mod plain_view;
