@@ -2,5 +2,6 @@
 
 mod ag_ui;
 mod ai_sdk;
+mod files;
 mod managed_agents;
 mod openai;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::mapper::RunIds;
 use crate::domain::permission::Decision;
 use crate::http::adapters::call_answers::{CallAnswer, CallAnswers, CallReply};
-use crate::http::adapters::media::{ContentPart, FileUrl, blocks};
+use crate::http::adapters::media::{ContentPart, FileUrl, blocks, uploaded_file};
 use crate::http::adapters::turn::MessageDraft;
 use crate::http::error::ApiError;
 use crate::service::answers::ApprovalDecision;
@@ -208,6 +208,8 @@ struct Part {
     text: String,
     source: Option<PartSource>,
     mime_type: Option<String>,
+    /// An uploaded file.
+    id: Option<String>,
     url: Option<String>,
     data: Option<String>,
     filename: Option<String>,
@@ -233,7 +235,7 @@ impl ContentPart for Part {
     }
 
     fn media(self) -> Result<Value, &'static str> {
-        let Self { source, mime_type, url, data, filename, r#type, .. } = self;
+        let Self { source, mime_type, id, url, data, filename, r#type, .. } = self;
         let (url, data, mime_type) = match source {
             Some(PartSource { r#type, value, mime_type: own }) if r#type == "url" => {
                 (Some(value), None, own.or(mime_type))
@@ -245,10 +247,14 @@ impl ContentPart for Part {
         };
         let default = if r#type == "image" { "image/*" } else { "application/pdf" };
         let mime_type = mime_type.unwrap_or_else(|| default.to_owned());
-        let url = match (url, data) {
-            (Some(url), _) => url,
-            (None, Some(data)) => format!("data:{mime_type};base64,{data}"),
-            (None, None) => return Err("has no `source`"),
+        let url = match (url, data, id) {
+            (Some(url), ..) => url,
+            (None, Some(data), _) => format!("data:{mime_type};base64,{data}"),
+            (None, None, Some(id)) => {
+                let is_image = mime_type.starts_with("image/");
+                return Ok(uploaded_file(&id, is_image, filename));
+            }
+            (None, None, None) => return Err("has no `source`"),
         };
         FileUrl { url: &url, media_type: Some(&mime_type), filename }.into_block()
     }

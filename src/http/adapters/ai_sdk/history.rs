@@ -10,6 +10,7 @@ use super::mapper::Mapper;
 use super::parts::parts;
 use super::profile::{Profile, ProfileQuery};
 use super::ui_message::{UiMessage, UiMessages, UiRole};
+use crate::domain::ids::SessionId;
 use crate::http::adapters::event::{RunEvent, joined};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
@@ -51,7 +52,7 @@ pub(in crate::http) async fn list_chat_messages(
     let turns = list_turns(&api.service, caller.tenant, session.id, MAX_TURNS).await?;
     let mut messages = Vec::new();
     for turn in turns {
-        messages.push(user_message(&turn));
+        messages.push(user_message(&turn, session.id));
         if turn.is_live {
             break;
         }
@@ -63,9 +64,10 @@ pub(in crate::http) async fn list_chat_messages(
     Ok(Json(UiMessages(messages)))
 }
 
-fn user_message(turn: &ConversationTurn) -> UiMessage {
+fn user_message(turn: &ConversationTurn, session_id: SessionId) -> UiMessage {
     let parts = match &turn.input {
-        Some(content) => parts(content),
+        // Of the conversation, not of the session that it was forked from: the client may be a browser.
+        Some(content) => parts(content, session_id),
         // A queued message is not in the history yet.
         None => event_parts(turn),
     };

@@ -5,10 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::domain::ids::SessionId;
 use crate::domain::media::placeholder;
 use crate::domain::message::Content;
 use crate::http::adapters::media::FileUrl;
 use crate::http::error::ApiError;
+use crate::http::server::forwarded::link;
 
 /// A part of a message. Parts of other types, and other members, are ignored.
 #[derive(Debug, Default, Deserialize)]
@@ -52,14 +54,14 @@ struct StoredBlock {
     source: Value,
 }
 
-/// The parts of a stored user message.
-pub(super) fn parts(content: &Content) -> Vec<Value> {
+/// The parts of a stored user message of a conversation, whose session has the uploaded files.
+pub(super) fn parts(content: &Content, session_id: SessionId) -> Vec<Value> {
     let blocks = content.blocks().unwrap_or_default();
     let part = |block: &crate::domain::message::Block<'_>| {
         let stored: StoredBlock = serde_json::from_str(block.raw.get()).unwrap_or_default();
         match stored.r#type.as_str() {
             "text" => json!({ "type": "text", "text": stored.text }),
-            "image" | "document" => file_part(stored),
+            "image" | "document" => file_part(stored, session_id),
             // A search result.
             _ => {
                 let text = placeholder(block.raw).ok().flatten().unwrap_or_default();
@@ -70,7 +72,7 @@ pub(super) fn parts(content: &Content) -> Vec<Value> {
     blocks.iter().map(part).collect()
 }
 
-fn file_part(block: StoredBlock) -> Value {
+fn file_part(block: StoredBlock, session_id: SessionId) -> Value {
     let StoredBlock { r#type, title, source, .. } = block;
     let member = |name: &str| source.get(name).and_then(Value::as_str).unwrap_or_default();
     let media_type = match member("media_type") {
@@ -80,6 +82,7 @@ fn file_part(block: StoredBlock) -> Value {
     };
     let url = match member("type") {
         "url" => member("url").to_owned(),
+        "file" => link(format_args!("/sessions/{session_id}/files/{}/content", member("file_id"))),
         "base64" => format!("data:{media_type};base64,{}", member("data")),
         _ => format!("data:{media_type};base64,{}", STANDARD.encode(member("data"))),
     };
@@ -93,11 +96,15 @@ fn file_part(block: StoredBlock) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::FileId;
 
     #[test]
     fn parts_survive_as_blocks() {
+        let session = SessionId::new();
+        let uploaded = format!("/v1/sessions/{session}/files/{}/content", FileId::new());
         let all = [
             json!({ "type": "text", "text": "Look:" }),
+            json!({ "type": "file", "mediaType": "image/*", "url": uploaded }),
             json!({ "type": "file", "mediaType": "image/png", "url": "data:image/png;base64,aGk=" }),
             json!({ "type": "file", "mediaType": "application/pdf", "filename": "a.pdf",
                     "url": "data:application/pdf;base64,aGk=" }),
@@ -107,7 +114,7 @@ mod tests {
         let with_others = all.iter().cloned().chain([json!({ "type": "data-x", "data": 1 })]);
         let blocks = blocks(&with_others.collect::<Vec<_>>(), "/message").unwrap();
         let content = Content::parse(Value::from(blocks).to_string()).unwrap();
-        assert_eq!(parts(&content), all);
+        assert_eq!(parts(&content, session), all);
     }
 
     #[test]

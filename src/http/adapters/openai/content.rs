@@ -3,10 +3,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::http::adapters::media::{self, ContentPart, FileUrl};
+use crate::http::adapters::media::{self, ContentPart, FileUrl, uploaded_file};
 use crate::http::error::ApiError;
 
-/// A part of a content. Other members are ignored.
+/// A part of a content: of Chat Completions, or of Responses, whose files have no object of their own.
+/// Other members are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Part {
@@ -14,6 +15,8 @@ struct Part {
     text: String,
     image_url: Option<ImageUrl>,
     file: Option<File>,
+    #[serde(flatten)]
+    own_file: File,
 }
 
 /// The address of an image, as OpenAI and as some clients write it.
@@ -27,7 +30,9 @@ enum ImageUrl {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct File {
+    file_id: Option<String>,
     file_data: Option<String>,
+    file_url: Option<String>,
     filename: Option<String>,
 }
 
@@ -49,10 +54,13 @@ pub(super) fn text(content: &Value) -> String {
 }
 
 impl ContentPart for Part {
-    const MEDIA: &'static [&'static str] = &["image_url", "file"];
+    const MEDIA: &'static [&'static str] = &["image_url", "file", "input_image", "input_file"];
 
     fn kind(&self) -> &str {
-        &self.r#type
+        match &*self.r#type {
+            "input_text" | "output_text" => "text",
+            kind => kind,
+        }
     }
 
     fn text(&self) -> &str {
@@ -64,8 +72,13 @@ impl ContentPart for Part {
             let media_type = (!url.starts_with("data:")).then_some("image/*");
             return FileUrl { url: &url, media_type, filename: None }.into_block();
         }
-        let File { file_data, filename } = self.file.unwrap_or_default();
-        let url = file_data.ok_or("has no `image_url` or `file.file_data`")?;
+        let is_image = self.r#type == "input_image";
+        let File { file_id, file_data, file_url, filename } = self.file.unwrap_or(self.own_file);
+        if let Some(file_id) = file_id {
+            return Ok(uploaded_file(&file_id, is_image, filename));
+        }
+        let url = file_data.or(file_url);
+        let url = url.ok_or("has no `image_url`, `file_id`, `file_data` or `file_url`")?;
         FileUrl { url: &url, media_type: None, filename }.into_block()
     }
 }
@@ -95,6 +108,26 @@ mod tests {
             ]
         );
         assert_eq!(text(&content), "Look");
+    }
+
+    #[test]
+    fn parts_refer_to_uploaded_files() {
+        let content = json!([
+            { "type": "file", "file": { "file_id": "file_1" } },
+            { "type": "input_file", "file_id": "file_2", "filename": "a.pdf" },
+            { "type": "input_image", "file_id": "file_3", "detail": "auto" },
+            { "type": "input_text", "text": "Look" },
+        ]);
+        let source = |id: &str| json!({ "type": "file", "file_id": id });
+        assert_eq!(
+            blocks(&content, "").unwrap(),
+            [
+                json!({ "type": "document", "source": source("file_1") }),
+                json!({ "type": "document", "source": source("file_2"), "title": "a.pdf" }),
+                json!({ "type": "image", "source": source("file_3") }),
+                json!({ "type": "text", "text": "Look" }),
+            ]
+        );
     }
 
     #[test]
