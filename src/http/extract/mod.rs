@@ -9,3 +9,4 @@ pub(in crate::http) mod json_body;
 pub(in crate::http) mod large_body;
 pub(in crate::http) mod path;
 pub(in crate::http) mod query;
+pub(in crate::http) mod upload;

@@ -14,9 +14,9 @@ use crate::domain::file::StoredFile;
 use crate::domain::ids::{FileId, SessionId};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, Problem};
-use crate::http::extract::large_body::LargeBytes;
 use crate::http::extract::path::{FilePath, SessionPath};
 use crate::http::extract::query::Params;
+use crate::http::extract::upload::{FileForm, UploadBody};
 use crate::http::server::forwarded::link;
 use crate::http::state::Api;
 use crate::service::files::{self, Upload};
@@ -74,7 +74,8 @@ pub(in crate::http) struct CreateSessionFile {
     name: Option<String>,
 }
 
-/// Uploads a file: a PNG, JPEG, GIF or WebP image, a PDF, or text in UTF-8. The body is the file.
+/// Uploads a file: a PNG, JPEG, GIF or WebP image, a PDF, or text in UTF-8. The body is the file, or a form
+/// with the file in the field `file`, whose `filename` is then the name.
 ///
 /// A message refers to it with the source `{"type": "file", "file_id": …}` of an image or document
 /// block. The type of the file is determined by its content; a `Content-Type` other than
@@ -82,7 +83,8 @@ pub(in crate::http) struct CreateSessionFile {
 #[utoipa::path(
     post, path = "/files", operation_id = "create_file", tag = "files",
     params(CreateFile),
-    request_body(content((String = "application/octet-stream")), description = "The bytes of the file."),
+    request_body(content((String = "application/octet-stream"), (FileForm = "multipart/form-data")),
+                 description = "The bytes of the file, or a form with the file."),
     responses(
         (status = 201, description = "The file.", body = FileResource,
          headers(("location" = String, description = "The path of the file."))),
@@ -100,7 +102,7 @@ pub(in crate::http) async fn create_file(
     State(api): State<Arc<Api>>,
     caller: Caller,
     query: Params<CreateFile>,
-    body: LargeBytes,
+    body: UploadBody,
 ) -> Result<Response, ApiError> {
     let Params(CreateFile { name, session_id }) = query;
     create(&api, &caller, (session_id, name), body).await
@@ -110,7 +112,8 @@ pub(in crate::http) async fn create_file(
 #[utoipa::path(
     post, path = "/sessions/{session_id}/files", operation_id = "create_session_file", tag = "files",
     params(("session_id" = String, Path, description = "The session."), CreateSessionFile),
-    request_body(content((String = "application/octet-stream")), description = "The bytes of the file."),
+    request_body(content((String = "application/octet-stream"), (FileForm = "multipart/form-data")),
+                 description = "The bytes of the file, or a form with the file."),
     responses(
         (status = 201, description = "The file.", body = FileResource,
          headers(("location" = String, description = "The path of the file."))),
@@ -129,7 +132,7 @@ pub(in crate::http) async fn create_session_file(
     caller: Caller,
     path: SessionPath,
     query: Params<CreateSessionFile>,
-    body: LargeBytes,
+    body: UploadBody,
 ) -> Result<Response, ApiError> {
     let (SessionPath(session_id), Params(CreateSessionFile { name })) = (path, query);
     create(&api, &caller, (Some(session_id), name), body).await
@@ -139,14 +142,26 @@ async fn create(
     api: &Api,
     caller: &Caller,
     (session_id, name): (Option<SessionId>, Option<String>),
-    body: LargeBytes,
+    body: UploadBody,
 ) -> Result<Response, ApiError> {
-    let LargeBytes(content, media_type, body_permits) = body;
-    let upload = Upload { tenant: caller.tenant, session_id, name, media_type, content };
-    let file = files::store_file(&api.service, upload).await?;
-    drop(body_permits);
+    let file = upload(api, caller, (session_id, name), body).await?;
     let location = [(LOCATION, link(format_args!("/files/{}", file.id)))];
     Ok((StatusCode::CREATED, location, Json(FileResource::from(file))).into_response())
+}
+
+/// Stores the file of a body. A name in the query replaces that of a form.
+pub(in crate::http) async fn upload(
+    api: &Api,
+    caller: &Caller,
+    (session_id, name): (Option<SessionId>, Option<String>),
+    body: UploadBody,
+) -> Result<StoredFile, ApiError> {
+    let UploadBody { content, media_type, filename, permits } = body;
+    let name = name.or(filename);
+    let upload = Upload { tenant: caller.tenant, session_id, name, media_type, content };
+    let file = files::store_file(&api.service, upload).await?;
+    drop(permits);
+    Ok(file)
 }
 
 /// Reads a file without its content.
@@ -212,7 +227,8 @@ pub(in crate::http) async fn get_session_file_content(
     content(&api, &caller, session_id, id).await
 }
 
-async fn content(
+/// The bytes of a file, with its media type and a name.
+pub(in crate::http) async fn content(
     api: &Api,
     caller: &Caller,
     session_id: Option<SessionId>,

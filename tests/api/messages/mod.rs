@@ -7,6 +7,7 @@ mod event_batches;
 mod feedback;
 mod files;
 mod forked_files;
+mod forms;
 mod idempotency;
 mod media_support;
 mod plain_view;

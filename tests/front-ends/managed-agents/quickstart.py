@@ -4,6 +4,7 @@ The service is at ANTHROPIC_BASE_URL, its key is ANTHROPIC_API_KEY.
 """
 
 import asyncio
+import base64
 
 import anthropic
 
@@ -15,6 +16,11 @@ LOOKUP = {
     "description": "Looks up a word.",
     "input_schema": {"type": "object", "properties": {"word": {"type": "string"}}},
 }
+
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGA"
+    "WjR9awAAAABJRU5ErkJggg=="
+)
 
 client = anthropic.Anthropic()
 
@@ -112,6 +118,22 @@ def custom_tool():
         assert text_of(turn(stream)) == "It means a book"
 
 
+def files():
+    """An uploaded image in a message."""
+    png = base64.b64decode(PIXEL)
+    image = client.beta.files.upload(file=("pixel.png", png, "image/png"))
+    assert (image.filename, image.mime_type, image.size_bytes) == ("pixel.png", "image/png", len(png)), image
+    assert client.beta.files.retrieve_metadata(image.id).id == image.id
+    assert client.beta.files.download(image.id).read() == png
+    session = start()
+    source = {"type": "file", "file_id": image.id}
+    content = [{"type": "text", "text": "Which image?"}, {"type": "image", "source": source}]
+    with client.beta.sessions.events.stream(session.id) as stream:
+        send(session, {"type": "user.message", "content": content})
+        assert text_of(turn(stream)) == "A nice picture."
+    assert client.beta.files.delete(image.id).id == image.id
+
+
 async def interrupt():
     async with anthropic.AsyncAnthropic() as asynchronous:
         events = asynchronous.beta.sessions.events
@@ -134,4 +156,5 @@ async def interrupt():
 quick_start()
 confirmations()
 custom_tool()
+files()
 asyncio.run(interrupt())

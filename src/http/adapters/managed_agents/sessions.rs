@@ -32,7 +32,7 @@ use crate::service::sessions::{
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = ManagedAgentsDeleted)]
 pub(in crate::http) struct Deleted {
-    /// The kind of the resource: `session_deleted` or `environment_deleted`.
+    /// The kind of the resource: `session_deleted`, `environment_deleted` or `file_deleted`.
     pub(super) r#type: &'static str,
     /// The id of the resource.
     pub(super) id: String,
