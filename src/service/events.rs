@@ -9,8 +9,9 @@ use super::state::Service;
 use crate::domain::event::Frame;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::page::Slice;
+use crate::domain::run::Run;
 use crate::store::StoreError;
-use crate::store::events::list_slice;
+use crate::store::events::{EventRange, list, list_slice};
 use crate::store::typed_events::{FoundEvents, list_types};
 
 /// Lists the events of a session with these types, by their numbers; of all types if there are
@@ -35,6 +36,17 @@ pub(crate) async fn list_events(
         Ok::<_, StoreError>(page)
     });
     Ok(read.await?)
+}
+
+/// Lists the next events of a run after this number, some at a time.
+pub(crate) async fn list_run_events(
+    service: &Service,
+    tenant: TenantId,
+    run: &Run,
+    after: i64,
+) -> Result<Vec<Frame>, Error> {
+    let range = EventRange { session_id: run.session_id, run_id: Some(run.id), after, limit: 256 };
+    Ok(service.pool.with(tenant, async |conn| list(conn, range).await).await?)
 }
 
 /// A query for the events of a list.

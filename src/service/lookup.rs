@@ -8,7 +8,7 @@ use crate::domain::ids::{RunId, SessionId, TenantId};
 use crate::domain::run::Run;
 use crate::domain::tool::CallState;
 use crate::store::events::{EventRange, list as list_events};
-use crate::store::runs::{find, find_busy};
+use crate::store::runs::{find, find_busy, session_of};
 use crate::store::sessions::last_seq;
 
 /// The number of the newest event of a session; an error if the session does not exist.
@@ -47,6 +47,18 @@ pub(crate) async fn find_run(
     }
     newest_event(service, tenant, session_id).await?;
     Err(Error::RunNotFound(run_id.to_string()))
+}
+
+/// A run in whichever session it is; an error if it does not exist.
+pub(crate) async fn find_run_by_id(
+    service: &Service,
+    tenant: TenantId,
+    run_id: RunId,
+) -> Result<Run, Error> {
+    let find = async |conn: &mut _| session_of(conn, tenant, run_id).await;
+    let session_id = service.pool.with(tenant, find).await?;
+    let session_id = session_id.ok_or_else(|| Error::RunNotFound(run_id.to_string()))?;
+    find_run(service, tenant, session_id, run_id).await
 }
 
 /// The active run of a session, otherwise its first queued one, otherwise its newest one.

@@ -124,6 +124,22 @@ pub async fn list(conn: &mut PgConnection, filter: RunFilter) -> Result<Vec<Run>
     Ok(runs)
 }
 
+/// The session of a run.
+pub async fn session_of(
+    conn: &mut PgConnection,
+    tenant: TenantId,
+    run_id: RunId,
+) -> Result<Option<SessionId>, StoreError> {
+    let session_id = sqlx::query_scalar!(
+        "SELECT session_id FROM runs WHERE id = $1 AND tenant_id = $2",
+        run_id.as_uuid(),
+        tenant.as_uuid(),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(session_id.map(Into::into))
+}
+
 /// Finds a run of a session, including its tool calls.
 pub async fn find(
     conn: &mut PgConnection,

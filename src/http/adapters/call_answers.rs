@@ -51,12 +51,14 @@ impl CallAnswers {
         self.given.is_empty()
     }
 
+    /// Returns true if a call has an answer.
+    pub(in crate::http) fn has(&self, tool_use_id: &str) -> bool {
+        self.given.iter().any(|answer| answer.tool_use_id == tool_use_id)
+    }
+
     /// Returns true if each of these calls has an answer.
     pub(in crate::http) fn answer_all(&self, pending: &[PendingCall]) -> bool {
-        let is_answered = |call: &PendingCall| {
-            self.given.iter().any(|answer| answer.tool_use_id == call.tool_use_id)
-        };
-        pending.iter().all(is_answered)
+        pending.iter().all(|call| self.has(&call.tool_use_id))
     }
 
     /// The answers to these calls. Without one, all of them: they may be repeated.

@@ -9,6 +9,7 @@ use crate::domain::outcome::RunError;
 use crate::domain::permission::{Decision, Permission};
 use crate::domain::source::Source;
 use crate::domain::stop_reason::StopReason;
+use crate::domain::usage::Usage;
 use crate::http::stream::format::StreamFormat;
 
 /// An event of a run.
@@ -68,6 +69,11 @@ pub(in crate::http) enum RunEvent {
     ModelRequest {
         /// The call whose tool sends the request.
         tool_use_id: Option<String>,
+    },
+    #[serde(rename = "span.model_request_end")]
+    ModelReply {
+        /// The tokens of the request.
+        model_usage: Usage,
     },
     #[serde(other)]
     Other,

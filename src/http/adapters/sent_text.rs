@@ -38,6 +38,11 @@ impl SentText {
         complete.strip_prefix(self.sent.as_str())
     }
 
+    /// The text that the client has.
+    pub(in crate::http) fn text(&self) -> &str {
+        &self.sent
+    }
+
     /// Returns true if the client has none of the text.
     pub(in crate::http) fn is_empty(&self) -> bool {
         self.sent.is_empty()

@@ -53,7 +53,7 @@ use crate::http::state::Api;
         (name = "ai_sdk", description = "The protocol of the AI SDK, for `useChat` and assistant-ui."),
         (name = "managed_agents", description = "The protocol of Claude Managed Agents, for the SDKs of Anthropic."),
         (name = "ag_ui", description = "The AG-UI protocol, for `@ag-ui/client` and CopilotKit."),
-        (name = "openai", description = "The protocol of OpenAI's Chat Completions, for OpenAI SDKs and chat pages."),
+        (name = "openai", description = "The protocols of OpenAI's Chat Completions and Responses, for OpenAI SDKs and chat pages."),
         (name = "operations", description = "Health, metrics and documentation for operators."),
     )
 )]
@@ -150,9 +150,18 @@ pub(in crate::http) fn adapters() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(managed_agents::archive_managed_session))
         .routes(routes!(managed_agents::send_managed_events, managed_agents::list_managed_events))
         .routes(routes!(managed_agents::stream_managed_events))
+        .routes(routes!(managed_agents::create_managed_file))
+        .routes(routes!(managed_agents::get_managed_file, managed_agents::delete_managed_file))
+        .routes(routes!(managed_agents::get_managed_file_content))
         .routes(routes!(ag_ui::run_ag_ui_agent))
         .routes(routes!(ag_ui::connect_ag_ui_thread))
         .routes(routes!(openai::create_chat_completion))
+        .routes(routes!(openai::create_openai_response))
+        .routes(routes!(openai::get_openai_response))
+        .routes(routes!(openai::cancel_openai_response))
+        .routes(routes!(openai::create_openai_file))
+        .routes(routes!(openai::get_openai_file, openai::delete_openai_file))
+        .routes(routes!(openai::get_openai_file_content))
         .routes(routes!(openai::list_openai_models))
         .routes(routes!(openai::get_openai_model))
 }

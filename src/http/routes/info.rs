@@ -73,11 +73,12 @@ struct InfoFeatures {
 }
 
 /// Other protocols, and a path of each.
-const ADAPTERS: [(&str, &str); 4] = [
+const ADAPTERS: [(&str, &str); 5] = [
     ("ag_ui", "/ag-ui"),
     ("ai_sdk", "/ai-sdk/chat"),
     ("anthropic", "/anthropic/v1/sessions"),
     ("openai", "/openai/v1/chat/completions"),
+    ("openai_responses", "/openai/v1/responses"),
 ];
 
 /// Returns the version, the limits and the features of the service.

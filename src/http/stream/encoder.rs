@@ -22,6 +22,11 @@ pub(in crate::http) trait StreamEncoder: Send + Sync + 'static {
     /// The end of a stream whose session was deleted.
     fn deleted(&mut self, session_id: SessionId) -> Bytes;
 
+    /// Returns true if the stream ends here, before the run does.
+    fn is_complete(&self) -> bool {
+        false
+    }
+
     /// The last bytes of a complete stream. An aborted stream does not get them.
     fn end(&mut self) -> Bytes {
         Bytes::new()

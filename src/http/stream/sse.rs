@@ -299,6 +299,9 @@ impl<E: StreamEncoder> Reader<E> {
         if self.request.types.include(&frame.kind) {
             let bytes = self.encoder.event(frame);
             self.give(bytes);
+            if self.encoder.is_complete() {
+                self.phase = StreamPhase::Ended;
+            }
         }
     }
 

@@ -66,6 +66,7 @@ pub(super) struct Ids {
     message: String,
     file: String,
     environment: String,
+    response: String,
 }
 
 impl Ids {
@@ -83,6 +84,7 @@ impl Ids {
             message: "msg_unknown".to_owned(),
             file: FileId::new().to_string(),
             environment: EnvironmentId::new().to_string(),
+            response: response_of(&RunId::new().to_string()),
         }
     }
 
@@ -91,7 +93,7 @@ impl Ids {
         Self { session: session.to_owned(), ..self.clone() }
     }
 
-    fn all(&self) -> [(&'static str, &str); 12] {
+    fn all(&self) -> [(&'static str, &str); 13] {
         [
             ("session_id", &self.session),
             ("run_id", &self.run),
@@ -105,6 +107,7 @@ impl Ids {
             ("file_id", &self.file),
             ("agent_id", &self.agent),
             ("environment_id", &self.environment),
+            ("response_id", &self.response),
         ]
     }
 }
@@ -151,6 +154,11 @@ impl Route {
             let lines = format!("{first}\n{}\n", json!({ "type": "end", "messages": 0 }));
             return request.header("content-type", "application/jsonl").body(lines);
         }
+        if matches!(&*self.name, "create_openai_file" | "create_managed_file") {
+            let form =
+                "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nHello\r\n--b--\r\n";
+            return request.header("content-type", "multipart/form-data; boundary=b").body(form);
+        }
         if matches!(&*self.name, "create_file" | "create_session_file") {
             return request.header("content-type", "text/plain").body("Hello");
         }
@@ -174,6 +182,10 @@ impl Route {
                 // The session of `create_chat_turn`, whose run is stopped at the end.
                 let metadata = json!({ "session_id": "a chat" });
                 json!({ "model": "default", "messages": messages, "metadata": metadata })
+            }
+            "create_openai_response" => {
+                // The session of `create_chat_turn`, whose run is stopped at the end.
+                json!({ "input": "Hello", "conversation": "a chat" })
             }
             "create_message" => json!({ "content": "Hello" }),
             "create_events" => {
@@ -263,6 +275,7 @@ pub(super) async fn waiting_run(session: &Session<'_>) -> Ids {
     let message = message.as_str().unwrap().to_owned();
     let file = session.app.post(&session.path("/files")).body("Hello").send().await.unwrap();
     let file = file.json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned();
+    let response = response_of(&run);
     let (session, call, agent) =
         (session.id.clone(), "toolu_01ring".to_owned(), "ringer".to_owned());
     Ids {
@@ -277,7 +290,20 @@ pub(super) async fn waiting_run(session: &Session<'_>) -> Ids {
         message,
         file,
         environment,
+        response,
     }
+}
+
+/// The id of the response with the first events of a run, which is the first one of its session.
+fn response_of(run: &str) -> String {
+    format!("resp_{}{:016x}", run.trim_start_matches("run_"), 0)
+}
+
+/// The ids with those of a new file.
+async fn with_new_file(app: &TestApp, ids: &Ids) -> Ids {
+    let file = app.post("/v1/files").body("Hello").send().await.unwrap();
+    let file = file.json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned();
+    Ids { file, ..ids.clone() }
 }
 
 /// A webhook with a failed delivery.
@@ -541,11 +567,13 @@ async fn assert_accepted(app: TestApp, client: Client) {
     // The session last: the others belong to it.
     last.sort_by_key(|route| route.name == "delete_session");
     for route in last {
-        assert_eq!(status(route.request(&client, &app, &ids)).await, 204, "{route:?}");
+        let ids = with_new_file(&app, &ids).await;
+        let expected = if route.is_openai() { 200 } else { 204 };
+        assert_eq!(status(route.request(&client, &app, &ids)).await, expected, "{route:?}");
     }
     let other = app.session().await;
     for route in managed {
-        let ids = ids.of_session(&other.id);
+        let ids = with_new_file(&app, &ids.of_session(&other.id)).await;
         assert_eq!(status(route.request(&client, &app, &ids)).await, 200, "{route:?}");
     }
     app.stop().await;

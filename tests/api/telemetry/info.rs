@@ -29,7 +29,8 @@ async fn a_service_reports_its_version_limits_and_features() {
             "agents": 200,
         },
         "features": { "keys": false, "tokens": false, "bypass": true, "on_busy": "queue" },
-        "adapters": { "ag_ui": true, "ai_sdk": true, "anthropic": true, "openai": true },
+        "adapters": { "ag_ui": true, "ai_sdk": true, "anthropic": true, "openai": true,
+                      "openai_responses": true },
     });
     assert_eq!(info(&app).await, expected);
 }

@@ -18,6 +18,7 @@ export const script = {
       when: "look up",
       replies: [says(call("lookup", { word: "ledger" }), call("lookup", { word: "journal" })), says(text("They mean {{results}}"))],
     },
+    { when: "Write a note", replies: [says(call("write_file", { path: "note.txt", content: "A note." })), says(text("Noted."))] },
     { when: "break", replies: [says(text("I begin."), call("get_time", { timezone: "Europe/Oslo" })), { status: 400, error: { type: "invalid_request_error", message: "the model broke" } }] },
     { when: "slow", replies: [{ ...says(text(SLOW)), pace_ms: 25, chunk: 7 }] },
     { when: "image", replies: [says(text("A nice picture."))] },

@@ -38,7 +38,8 @@ export const doors = {
   react: "`@twostep/react`",
   "assistant-ui": "its runtime for assistant-ui",
   "ai-sdk": "AI SDK",
-  openai: "OpenAI",
+  openai: "OpenAI Chat Completions",
+  "openai-responses": "OpenAI Responses",
   "ag-ui": "AG-UI",
   "managed-agents": "Managed Agents",
 };

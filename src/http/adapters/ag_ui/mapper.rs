@@ -141,6 +141,7 @@ impl Mapper {
             | RunEvent::SubAgent(_)
             | RunEvent::SubAgentEvent { .. }
             | RunEvent::ModelRequest { tool_use_id: Some(_) }
+            | RunEvent::ModelReply { .. }
             | RunEvent::Other => {}
         }
     }

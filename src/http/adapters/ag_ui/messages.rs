@@ -76,6 +76,7 @@ impl Reply {
             | RunEvent::Error { .. }
             | RunEvent::Usage { .. }
             | RunEvent::ModelRequest { tool_use_id: Some(_) }
+            | RunEvent::ModelReply { .. }
             | RunEvent::Other => {}
         }
     }

@@ -136,6 +136,7 @@ impl Mapper {
             | RunEvent::Idle { .. } => self.state(event, chunks),
             RunEvent::UserMessage { .. }
             | RunEvent::ModelRequest { tool_use_id: Some(_) }
+            | RunEvent::ModelReply { .. }
             | RunEvent::Other => {}
         }
     }
@@ -172,6 +173,7 @@ impl Mapper {
             RunEvent::Idle { stop_reason } => self.stop_reason = Some(stop_reason),
             RunEvent::SubAgentEvent { .. }
             | RunEvent::ModelRequest { .. }
+            | RunEvent::ModelReply { .. }
             | RunEvent::Text { .. }
             | RunEvent::Thinking { .. }
             | RunEvent::ToolUse { .. }

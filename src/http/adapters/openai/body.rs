@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::content::{blocks, text};
 use super::side_request::is_side_request;
+use super::tool_choice::tool_choice;
 use super::transcript::Transcript;
-use crate::domain::tool::ToolChoice;
 use crate::http::adapters::call_answers::{CallAnswer, CallAnswers, CallReply};
 use crate::http::adapters::turn::MessageDraft;
 use crate::http::error::ApiError;
@@ -61,6 +61,12 @@ pub(in crate::http) struct CompletionMessage {
     pub(super) content: Value,
     /// The call of which a message with the role `tool` is the result.
     tool_call_id: Option<String>,
+}
+
+impl CompletionMessage {
+    pub(super) const fn new(role: Role, content: Value) -> Self {
+        Self { role, content, tool_call_id: None }
+    }
 }
 
 /// The author of a message.
@@ -166,30 +172,8 @@ impl ChatCompletionBody {
             let schema = parameters.unwrap_or_else(|| json!({ "type": "object" }));
             ClientTool::new(name, description, schema)
         });
-        let tool_choice = self.tool_choice()?;
+        let tool_choice = tool_choice(self.tool_choice.as_ref(), self.parallel_tool_calls)?;
         Ok(MessageDraft { id: None, content, tools: tools.collect(), tool_choice, pointer })
-    }
-
-    fn tool_choice(&self) -> Result<Option<ToolChoice>, ApiError> {
-        let disable_parallel_tool_use = self.parallel_tool_calls.map(|is_allowed| !is_allowed);
-        let choice = self.tool_choice.as_ref().filter(|choice| !choice.is_null());
-        let Some(choice) = choice else {
-            let is_limited = disable_parallel_tool_use == Some(true);
-            return Ok(is_limited.then_some(ToolChoice::Auto { disable_parallel_tool_use }));
-        };
-        if let Some(name) = choice.pointer("/function/name").and_then(Value::as_str) {
-            let name = name.to_owned();
-            return Ok(Some(ToolChoice::Tool { name, disable_parallel_tool_use }));
-        }
-        Ok(Some(match choice.as_str() {
-            Some("auto") => ToolChoice::Auto { disable_parallel_tool_use },
-            Some("required") => ToolChoice::Any { disable_parallel_tool_use },
-            Some("none") => ToolChoice::None,
-            _ => {
-                let problem = "is not `none`, `auto`, `required` or a function";
-                return Err(ApiError::field("/tool_choice", problem));
-            }
-        }))
     }
 }
 

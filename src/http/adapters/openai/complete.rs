@@ -1,54 +1,18 @@
 //! Completions as one document.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use axum::body::Body;
 use bytes::Bytes;
-use futures::StreamExt as _;
 
+use super::answer_slot::AnswerSlot;
 use super::completion::{
     ChatCompletion, CompletionChoice, CompletionHead, CompletionReply, ToolCall,
 };
-use super::mapper::{Ending, Mapper, Piece};
+use super::ending::Ending;
+use super::mapper::{Mapper, Piece};
 use crate::bus::PreviewFrame;
 use crate::domain::event::Frame;
 use crate::domain::ids::SessionId;
 use crate::http::adapters::event::RunEvent;
-use crate::http::error::ApiError;
-use crate::http::server::detached::disconnected;
 use crate::http::stream::encoder::StreamEncoder;
-use crate::service::Error;
-
-/// The error for a client that does not read it.
-const CLOSED: &str = "The client has closed the connection.";
-
-/// A completion, or the text of its error.
-pub(super) type Completed = Result<ChatCompletion, String>;
-
-/// The completion of a stream, once it has ended.
-#[derive(Debug, Clone, Default)]
-pub(super) struct CompletionSlot(Arc<Mutex<Option<Completed>>>);
-
-impl CompletionSlot {
-    /// Reads a body up to its end, and returns the completion. Returns at once if the client has closed
-    /// the connection; the body is dropped then, and the run is cancelled.
-    pub(super) async fn read(self, body: Body) -> Result<Completed, ApiError> {
-        let mut data = body.into_data_stream();
-        loop {
-            let item = tokio::select! {
-                item = data.next() => item,
-                () = disconnected() => return Ok(Err(CLOSED.to_owned())),
-            };
-            match item {
-                Some(Ok(_)) => {}
-                Some(Err(_)) => return Err(Error::Draining.into()),
-                None => break,
-            }
-        }
-        let completed = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        completed.ok_or_else(|| ApiError::Internal("the stream of a completion ended early".into()))
-    }
-}
 
 /// The encoder that collects the completion of one run. It writes no bytes.
 #[derive(Debug)]
@@ -57,11 +21,15 @@ pub(super) struct CompletionCollector {
     head: CompletionHead,
     text: String,
     tool_calls: Vec<ToolCall>,
-    slot: CompletionSlot,
+    slot: AnswerSlot<ChatCompletion>,
 }
 
 impl CompletionCollector {
-    pub(super) fn new(mapper: Mapper, head: CompletionHead, slot: CompletionSlot) -> Self {
+    pub(super) fn new(
+        mapper: Mapper,
+        head: CompletionHead,
+        slot: AnswerSlot<ChatCompletion>,
+    ) -> Self {
         Self { mapper, head, text: String::new(), tool_calls: Vec::new(), slot }
     }
 
@@ -75,7 +43,7 @@ impl CompletionCollector {
         }
     }
 
-    fn completed(&mut self) -> Completed {
+    fn completed(&mut self) -> Result<ChatCompletion, String> {
         let mut pieces = Vec::new();
         let ending = self.mapper.end(&mut pieces);
         self.take(pieces);
@@ -119,7 +87,7 @@ impl StreamEncoder for CompletionCollector {
 
     fn end(&mut self) -> Bytes {
         let completed = self.completed();
-        *self.slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(completed);
+        self.slot.put(completed);
         Bytes::new()
     }
 

@@ -2,24 +2,25 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
-use axum::response::{IntoResponse as _, Response};
-use axum::{Extension, Json};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use http::HeaderMap;
 use serde::Deserialize;
 
+use super::answer_slot::AnswerSlot;
 use super::body::{ChatCompletionBody, CompletionAction};
-use super::complete::{CompletionCollector, CompletionSlot};
+use super::complete::CompletionCollector;
 use super::completion::{ChatCompletion, CompletionHead};
 use super::conversation::ConversationName;
+use super::delivery::{AnswerDelivery, name_session};
 use super::mapper::Mapper;
 use super::stream::CompletionStream;
 use super::turn::CompletionTurn;
-use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::ids::SessionId;
 use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
-use crate::http::adapters::disconnect::{DisconnectGuard, OnDisconnect};
-use crate::http::adapters::run_stream::stream_run;
+use crate::http::adapters::disconnect::OnDisconnect;
 use crate::http::adapters::turn::{AppliedTurn, Turn};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, OpenAiError};
@@ -33,11 +34,6 @@ use crate::service::Error;
 use crate::service::offload::offload;
 use crate::service::sessions::{DeleteSession, delete_session};
 
-/// The header with the id of the session.
-const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
-/// The header by which SDKs do not repeat a request.
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
-
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -46,7 +42,7 @@ pub(in crate::http) struct CompletionQuery {
     /// on.
     #[serde(default)]
     #[param(inline)]
-    on_disconnect: OnDisconnect,
+    pub(super) on_disconnect: OnDisconnect,
 }
 
 /// Takes a request of an OpenAI client, and returns the answer of the agent as a chat completion.
@@ -101,14 +97,16 @@ pub(in crate::http) async fn create_chat_completion(
     let is_aside = matches!(request.action, CompletionAction::Side(_));
     let name = ConversationName::of(&headers, body.metadata.as_ref());
     let turn = Turn { service: &api.service, caller: &caller, trace, bytes };
-    let completion_turn = CompletionTurn { turn, name, body: &body };
+    let (model, user) = (&*body.model, body.user.as_deref());
+    let completion_turn = CompletionTurn { turn, name, model, user };
     // Boxed, because the future is large.
     let applied = Box::pin(completion_turn.apply(request)).await?;
     drop(body_permits);
     faults::point(Point::BeforeReply).await;
     let session_id = applied.followed.run.session_id;
     let goes_on = on_disconnect == OnDisconnect::Continue && !is_aside;
-    let delivery = CompletionDelivery { api: &api, tenant: caller.tenant, goes_on };
+    let delivery = AnswerDelivery { api: &api, tenant: caller.tenant, goes_on };
+    let delivery = CompletionDelivery(delivery);
     let mut response = if is_aside {
         delivery.aside(&body, applied, permit).await?
     } else if body.stream == Some(true) {
@@ -116,19 +114,14 @@ pub(in crate::http) async fn create_chat_completion(
     } else {
         delivery.document(&body, applied, permit).await?
     };
-    if let (false, Ok(id)) = (is_aside, HeaderValue::from_str(&session_id.to_string())) {
-        response.headers_mut().insert(SESSION_ID, id);
+    if !is_aside {
+        name_session(&mut response, session_id);
     }
     Ok(response)
 }
 
-/// The response to a request that has taken effect.
-struct CompletionDelivery<'a> {
-    api: &'a Arc<Api>,
-    tenant: TenantId,
-    /// True if the run goes on when the client closes the connection.
-    goes_on: bool,
-}
+/// The delivery of a completion.
+struct CompletionDelivery<'a>(AnswerDelivery<'a>);
 
 impl CompletionDelivery<'_> {
     /// A stream of chunks.
@@ -142,10 +135,7 @@ impl CompletionDelivery<'_> {
         let head = CompletionHead::of(run, body.model.clone());
         let mapper = Mapper::new(run.session_id);
         let encoder = CompletionStream::new(mapper, head, body.includes_usage());
-        let guard = self.guard(&applied);
-        let streams = (applied.subscription, permit);
-        let stream = stream_run(self.api, self.tenant, &applied.followed, streams, encoder);
-        streamed(guard.guard(stream), StreamFormat::EventStream)
+        streamed(self.0.stream(applied, permit, encoder), StreamFormat::EventStream)
     }
 
     /// A document, when the run has settled or waits for the client.
@@ -157,21 +147,9 @@ impl CompletionDelivery<'_> {
     ) -> Result<Response, ApiError> {
         let run = &applied.followed.run;
         let head = CompletionHead::of(run, body.model.clone());
-        let slot = CompletionSlot::default();
+        let slot = AnswerSlot::new();
         let encoder = CompletionCollector::new(Mapper::new(run.session_id), head, slot.clone());
-        let guard = self.guard(&applied);
-        let streams = (applied.subscription, permit);
-        let stream = stream_run(self.api, self.tenant, &applied.followed, streams, encoder);
-        Ok(match slot.read(guard.guard(stream)).await? {
-            Ok(completion) => Json(completion).into_response(),
-            Err(message) => {
-                let mut response =
-                    (StatusCode::BAD_GATEWAY, Json(OpenAiError::of_run(message))).into_response();
-                // Another try would start another run.
-                response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
-                response
-            }
-        })
+        self.0.document(applied, permit, encoder, slot).await
     }
 
     /// The answer to a request on the side, whose session is deleted. A stream has it in one piece.
@@ -196,23 +174,13 @@ impl CompletionDelivery<'_> {
 
     /// Deletes the session of a request on the side, after the response.
     fn delete(&self, session_id: SessionId) {
-        let (api, tenant) = (Arc::clone(self.api), self.tenant);
-        self.api.service.tasks.spawn(async move {
+        let AnswerDelivery { api, tenant, .. } = self.0;
+        let own = Arc::clone(api);
+        api.service.tasks.spawn(async move {
             let request = DeleteSession { tenant, session_id, with_forks: false, expected: None };
-            if let Err(error) = delete_session(&api.service, request).await {
+            if let Err(error) = delete_session(&own.service, request).await {
                 tracing::warn!(session.id = %session_id, ?error, "a session was not deleted");
             }
         });
-    }
-
-    fn guard(&self, applied: &AppliedTurn) -> DisconnectGuard {
-        let run = &applied.followed.run;
-        DisconnectGuard {
-            api: Arc::clone(self.api),
-            tenant: self.tenant,
-            session_id: run.session_id,
-            run_id: run.id,
-            is_done: self.goes_on,
-        }
     }
 }

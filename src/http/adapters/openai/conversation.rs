@@ -42,6 +42,11 @@ impl ConversationName {
         names.next().or_else(|| MEMBERS.into_iter().find_map(of_member))
     }
 
+    /// The name that a request gives on its own. Its client sends new messages only.
+    pub(super) fn given(id: &str) -> Self {
+        Self { id: id.to_owned(), has_transcript: false }
+    }
+
     fn new(value: &str, has_transcript: bool) -> Option<Self> {
         let id = value.trim();
         // A placeholder that the client has not replaced.

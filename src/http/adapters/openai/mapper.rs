@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::completion::{CalledFunction, CompletionUsage, FinishReason, ToolCall};
+use super::ending::{DELETED, Ending};
 use crate::domain::event::PreviewKind;
 use crate::domain::ids::SessionId;
 use crate::domain::permission::Permission;
@@ -10,8 +11,6 @@ use crate::domain::stop_reason::StopReason;
 use crate::http::adapters::event::{RunEvent, RunPreview, joined};
 use crate::http::adapters::sent_text::SentText;
 
-/// The text of an error without a message of its own.
-const FAILED: &str = "The run failed.";
 /// The text between two messages of an answer.
 const SEPARATOR: &str = "\n\n";
 
@@ -22,14 +21,6 @@ pub(super) enum Piece {
     Call(ToolCall),
     /// The name of a tool that the service runs.
     Progress(String),
-}
-
-/// The end of a completion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ending {
-    Finished(FinishReason),
-    /// The text of the error.
-    Failed(String),
 }
 
 /// The state of the mapping of one run.
@@ -110,52 +101,29 @@ impl Mapper {
             | RunEvent::SubAgent(_)
             | RunEvent::SubAgentEvent { .. }
             | RunEvent::ModelRequest { .. }
+            | RunEvent::ModelReply { .. }
             | RunEvent::Other => {}
         }
     }
 
     /// The last pieces, and the end.
     pub(super) fn end(&mut self, pieces: &mut Vec<Piece>) -> Ending {
-        let reason = match self.stop_reason.clone() {
-            Some(
-                StopReason::EndTurn
-                | StopReason::StopSequence { .. }
-                | StopReason::Cancelled
-                | StopReason::Unknown { .. },
-            ) => FinishReason::Stop,
-            Some(StopReason::MaxTokens | StopReason::ModelContextWindowExceeded) => {
-                FinishReason::Length
+        if let Some(StopReason::RequiresAction { event_ids }) = self.stop_reason.clone() {
+            let (approvals, calls): (Vec<_>, Vec<_>) =
+                event_ids.iter().partition(|id| self.asked.contains_key(*id));
+            let notice = self.notice(&approvals);
+            self.text(true, notice, pieces);
+            if calls.is_empty() {
+                return Ending::Finished(FinishReason::Stop);
             }
-            Some(StopReason::Refusal(_)) => FinishReason::ContentFilter,
-            Some(StopReason::RequiresAction { event_ids }) => {
-                let (approvals, calls): (Vec<_>, Vec<_>) =
-                    event_ids.iter().partition(|id| self.asked.contains_key(*id));
-                let notice = self.notice(&approvals);
-                self.text(true, notice, pieces);
-                if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls }
-            }
-            Some(
-                StopReason::RetriesExhausted
-                | StopReason::Error
-                | StopReason::BudgetExceeded { .. },
-            ) => {
-                return self.failed();
-            }
-            None if self.error.is_some() => return self.failed(),
-            // The run waits, and the event that reports it is older than the stream.
-            None => FinishReason::ToolCalls,
-        };
-        Ending::Finished(reason)
+        }
+        Ending::of(self.stop_reason.as_ref(), self.error.as_deref())
     }
 
     /// The end of a session that was deleted.
     pub(super) fn deleted(&mut self) {
-        self.error = Some("The session was deleted.".to_owned());
+        self.error = Some(DELETED.to_owned());
         self.stop_reason = None;
-    }
-
-    fn failed(&self) -> Ending {
-        Ending::Failed(self.error.clone().unwrap_or_else(|| FAILED.to_owned()))
     }
 
     /// A text about calls that wait for an approval, which the protocol does not know.

@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::completion::{
     Chunk, ChunkChoice, CompletionHead, CompletionUsage, Delta, FinishReason, IndexedCall,
 };
-use super::mapper::{Ending, Mapper, Piece};
+use super::ending::Ending;
+use super::mapper::{Mapper, Piece};
 use crate::bus::PreviewFrame;
 use crate::domain::event::Frame;
 use crate::domain::ids::SessionId;

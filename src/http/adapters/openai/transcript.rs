@@ -11,7 +11,7 @@ use super::content::text;
 use crate::service::transcripts::MESSAGE_PREFIX;
 
 /// The hashes of a transcript.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Transcript {
     /// The id of the last user message.
     pub(super) id: String,
@@ -46,6 +46,11 @@ impl Transcript {
             }
         }
         current
+    }
+
+    /// The transcript of a client that sends new messages only.
+    pub(super) fn without_history(self) -> Self {
+        Self { id: self.id, ..Self::default() }
     }
 
     /// Returns true if the answer that the client has is the one that ends with this text.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::body::{ChatCompletionBody, CompletionAction, CompletionRequest};
+use super::body::{CompletionAction, CompletionRequest};
 use super::conversation::ConversationName;
 use super::side_request::model_name;
 use super::transcript::Transcript;
@@ -23,11 +23,14 @@ use crate::service::{AgentError, Error};
 /// The model without an agent: the operator's defaults.
 pub(super) const DEFAULT_MODEL: &str = "default";
 
-/// A request for a completion.
+/// A request for a completion or a response.
 pub(super) struct CompletionTurn<'a> {
     pub(super) turn: Turn<'a>,
     pub(super) name: Option<ConversationName>,
-    pub(super) body: &'a ChatCompletionBody,
+    /// The model of the request.
+    pub(super) model: &'a str,
+    /// The user of the request.
+    pub(super) user: Option<&'a str>,
 }
 
 impl CompletionTurn<'_> {
@@ -148,7 +151,7 @@ impl CompletionTurn<'_> {
         if !matches!(&error, ApiError::Service(Error::Validation(errors)) if is_agent(errors)) {
             return error;
         }
-        let name = model_name(&self.body.model);
+        let name = model_name(self.model);
         let Ok(AgentChoice { name: agent, version }) = name.parse() else { return error };
         match find_agent(self.turn.service, self.turn.tenant(), &agent, version).await {
             Ok(None) => Error::from(AgentError::NotFound(name.to_owned())).into(),
@@ -183,8 +186,8 @@ impl CompletionTurn<'_> {
         Ok(Some(OpenSession { external_id: None, ..OpenSession::found(&session) }))
     }
 
-    /// Finds the session that waits for one of these results.
-    async fn find_waiting(
+    /// Finds the session that waits for one of these answers.
+    pub(super) async fn find_waiting(
         &self,
         transcript: &Transcript,
         answers: &CallAnswers,
@@ -225,10 +228,7 @@ impl CompletionTurn<'_> {
     ) -> Result<CreateSession, ApiError> {
         let mut settings = Map::new();
         let mut set = |name: &str, value: Value| settings.insert(name.to_owned(), value);
-        let model = match &*self.body.model {
-            model if has_tools => model,
-            model => model_name(model),
-        };
+        let model = if has_tools { self.model } else { model_name(self.model) };
         let models = &self.turn.service.defaults.model_rules.models;
         if model != DEFAULT_MODEL {
             let is_model = models.list().iter().any(|(name, _)| name == model);
@@ -248,7 +248,7 @@ impl CompletionTurn<'_> {
         }
         // The subject of a token is the user.
         let has_subject = self.turn.caller.creator().subject.is_some();
-        let user = self.body.user.as_deref().filter(|user| !user.is_empty() && !has_subject);
+        let user = self.user.filter(|user| !user.is_empty() && !has_subject);
         if let Some(user) = user {
             set("user", user.into());
         }
