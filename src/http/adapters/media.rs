@@ -64,10 +64,10 @@ pub(in crate::http) fn uploaded_file(
     if is_image {
         return json!({ "type": "image", "source": source });
     }
-    document(source, filename)
+    document(&source, filename)
 }
 
-fn document(source: Value, filename: Option<String>) -> Value {
+fn document(source: &Value, filename: Option<String>) -> Value {
     let mut block = json!({ "type": "document", "source": source });
     if let (Some(filename), Some(block)) = (filename, block.as_object_mut()) {
         block.insert("title".to_owned(), filename.into());
@@ -115,7 +115,7 @@ impl FileUrl<'_> {
         if media_type.unwrap_or(own_type).starts_with("image/") {
             return Ok(json!({ "type": "image", "source": source }));
         }
-        Ok(document(source, filename))
+        Ok(document(&source, filename))
     }
 }
 

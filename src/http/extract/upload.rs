@@ -151,12 +151,11 @@ fn parameter(header: &str, name: &str) -> Option<String> {
     loop {
         let (own, after) = rest.split_once('=')?;
         let own = own.trim_matches([' ', '\t', ';']);
-        let (value, next) = match after.strip_prefix('"') {
-            Some(quoted) => unquoted(quoted),
-            None => {
-                let (value, next) = after.split_once(';').unwrap_or((after, ""));
-                (value.trim().to_owned(), next)
-            }
+        let (value, next) = if let Some(quoted) = after.strip_prefix('"') {
+            unquoted(quoted)
+        } else {
+            let (value, next) = after.split_once(';').unwrap_or((after, ""));
+            (value.trim().to_owned(), next)
         };
         if own.eq_ignore_ascii_case(name) {
             return Some(value);

@@ -162,16 +162,13 @@ impl MessagePost<'_> {
         let run = accepted_run(new, &accepted);
         self.service.metrics.run_accepted();
         self.service.bus.publish(self.session_id, accepted.frames);
-        match (accepted.begun, reservation) {
-            (Some(begun), Some(reservation)) => {
-                self.service.known_sessions.add_started(new, &begun);
-                self.hand_over(reservation, begun).await?;
-            }
-            _ => {
-                // Its run may start in any process.
-                self.service.known_sessions.remove(self.session_id);
-                self.service.bus.announce_work();
-            }
+        if let (Some(begun), Some(reservation)) = (accepted.begun, reservation) {
+            self.service.known_sessions.add_started(new, &begun);
+            self.hand_over(reservation, begun).await?;
+        } else {
+            // Its run may start in any process.
+            self.service.known_sessions.remove(self.session_id);
+            self.service.bus.announce_work();
         }
         Ok(PostedRun { run, is_repeated: false })
     }

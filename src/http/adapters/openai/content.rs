@@ -29,6 +29,7 @@ enum ImageUrl {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names of the protocol")]
 struct File {
     file_id: Option<String>,
     file_data: Option<String>,

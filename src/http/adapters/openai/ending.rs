@@ -30,15 +30,14 @@ impl Ending {
                 FinishReason::Length
             }
             Some(StopReason::Refusal(_)) => FinishReason::ContentFilter,
-            Some(StopReason::RequiresAction { .. }) => FinishReason::ToolCalls,
             Some(
                 StopReason::RetriesExhausted
                 | StopReason::Error
                 | StopReason::BudgetExceeded { .. },
             ) => return Self::failed(error),
             None if error.is_some() => return Self::failed(error),
-            // The run waits, and the event that reports it is older than the stream.
-            None => FinishReason::ToolCalls,
+            // Without a reason the run waits too, and the event that reports it is older than the stream.
+            Some(StopReason::RequiresAction { .. }) | None => FinishReason::ToolCalls,
         };
         Self::Finished(reason)
     }

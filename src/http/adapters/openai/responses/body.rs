@@ -158,7 +158,7 @@ fn client_tool((index, tool): (usize, &Value)) -> Result<ClientTool, ApiError> {
     let ResponseTool { r#type, name, description, parameters } = tool;
     if r#type != "function" {
         let problem =
-            format!("is {:?}; only `function` is supported: an agent has its own tools", r#type);
+            format!("is {type:?}; only `function` is supported: an agent has its own tools");
         return Err(ApiError::field(&format!("{pointer}/type"), problem));
     }
     let schema = parameters.filter(|it| !it.is_null());

@@ -206,7 +206,7 @@ impl OpenAiResponse {
             Ending::Finished(FinishReason::ContentFilter) => incomplete("content_filter"),
         };
         let (output, usage) = (mapper.output(), Some(mapper.usage.into()));
-        Self { status, output, usage, error, incomplete_details, ..self.clone() }
+        Self { status, error, incomplete_details, output, usage, ..self.clone() }
     }
 }
 
