@@ -153,13 +153,16 @@ test("a call of a sub-agent is decided in the conversation of its parent", async
   await other.getByLabel("Status", { exact: true }).selectOption("requires_action");
   await line.getByText("Waits for you").waitFor();
   await card.getByText("A sub-agent wants to call write_file").waitFor();
+  await tab.locator(".tool-awaiting_approval", { hasText: "Task" }).waitFor();
   await card.getByRole("button", { name: "Approve", exact: true }).click();
   await tab.getByText("Delegated.").waitFor();
   await line.waitFor({ state: "detached" });
   await browser.close(other);
   await tab.locator("details.tool > summary", { hasText: "Task" }).click();
   await tab.locator(".sub-agent").getByText("Noted.").waitFor();
-  await tab.getByRole("list", { name: "Sub-agents" }).getByRole("link").waitFor();
+  await tab.getByRole("list", { name: "Sub-agents" }).getByRole("link").click();
+  await tab.getByRole("link", { name: "Parent session" }).click();
+  await tab.getByText("Delegated.").waitFor();
   await browser.close(tab);
 });
 

@@ -54,7 +54,7 @@ function Header({ isInspecting }: { isInspecting: Signal<boolean> }) {
               {" "}
               ·{" "}
               <a href={hrefOf(parent)} onClick={follow(parent)}>
-                ↑ {t("subAgent")}
+                ↑ {t("parentSession")}
               </a>
             </>
           )}

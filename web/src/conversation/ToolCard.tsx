@@ -4,6 +4,7 @@ import type { ContentBlock, ToolItem } from "@twostep/client";
 import { useState } from "preact/hooks";
 import { DiffView, changeOf } from "../approvals/DiffView";
 import { Markdown } from "../markdown/Markdown";
+import { approvals } from "../state/approvals";
 import { follow, hrefOf } from "../state/route";
 import { milliseconds, named, t } from "../text/text";
 
@@ -20,15 +21,18 @@ const signs: Record<ToolItem["state"], string> = {
 export function ToolCard({ tool }: { tool: ToolItem }) {
   // The body of a closed card is not in the document: a long conversation has many of them.
   const [isOpen, setOpen] = useState(false);
+  // A call of its sub-agent waits for the user.
+  const isAsking = approvals.value.some(({ sessionId }) => sessionId === tool.subAgent?.sessionId);
+  const state = isAsking && tool.state === "running" ? "awaiting_approval" : tool.state;
   return (
     <details
-      class={`tool tool-${tool.state}`}
+      class={`tool tool-${state}`}
       onToggle={(event) => setOpen(event.currentTarget.open)}
       data-call={tool.id}
     >
       <summary>
         <span class="sign" aria-hidden="true">
-          {signs[tool.state]}
+          {signs[state]}
         </span>
         <code class="tool-name">{tool.name}</code>
         <span class="tool-subject" dir="auto">
@@ -36,7 +40,7 @@ export function ToolCard({ tool }: { tool: ToolItem }) {
         </span>
         <span class="tool-state">
           {tool.durationMs !== undefined && `${milliseconds(tool.durationMs)} · `}
-          {named("tool_", tool.state)}
+          {named("tool_", state)}
         </span>
       </summary>
       {isOpen && <Body tool={tool} />}

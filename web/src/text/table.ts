@@ -15,6 +15,7 @@ export const table = {
   untitled: ["Untitled session", "Sitzung ohne Titel"],
   subAgents: ["Sub-agents", "Sub-Agenten"],
   subAgent: ["Sub-agent", "Sub-Agent"],
+  parentSession: ["Parent session", "Übergeordnete Sitzung"],
   back: ["Back to the sessions", "Zurück zu den Sitzungen"],
   skip: ["Skip to the conversation", "Zum Gespräch springen"],
   // states
