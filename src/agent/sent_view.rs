@@ -14,6 +14,10 @@ use crate::domain::sent_history::{BlockPosition, SentHistoryChange};
 const UNREADABLE: &str =
     r#"{"type":"text","text":"(Something stood here that could not be read: it was left out.)"}"#;
 
+/// The text in place of a call of a server tool that the server cannot continue.
+const LOST_CALL: &str =
+    r#"{"type":"text","text":"(This call was left out: the container of its code is lost.)"}"#;
+
 /// The types of blocks that a text can replace. All others belong to the structure of a conversation
 /// or were written by the model.
 const REPLACEABLE: [&str; 4] = ["image", "document", "search_result", "container_upload"];
@@ -111,7 +115,10 @@ pub fn apply_changes(seq: i32, content: &str, changes: &[SentHistoryChange]) -> 
 fn with_replacements(at: usize, block: &RawValue, places: &[(usize, Option<usize>)]) -> String {
     let mut text = block.get().to_owned();
     for (_, part) in places.iter().filter(|(block, _)| *block == at) {
-        let Some(part) = part else { return UNREADABLE.to_owned() };
+        let Some(part) = part else {
+            let is_call = is_one_of(block, &["server_tool_use"]);
+            return if is_call { LOST_CALL } else { UNREADABLE }.to_owned();
+        };
         if let Some(part) = parts(block).get(*part) {
             text = text.replace(part.get(), UNREADABLE);
         }

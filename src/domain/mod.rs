@@ -8,6 +8,7 @@ pub mod call_end;
 pub mod call_syntax;
 pub mod circuit;
 pub mod claim;
+pub mod container;
 pub mod context;
 pub mod course;
 pub mod credential;

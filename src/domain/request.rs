@@ -51,6 +51,9 @@ pub struct RequestForm {
     /// The output budget, if it differed from the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
+    /// The container in which the model's server continued to run code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde takes")]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::container::Container;
 use super::context::Compaction;
 use super::permission::PermissionMode;
 use super::sent_history::SentHistoryChange;
@@ -30,6 +31,8 @@ pub enum StateChange {
     AnnouncedToolLists(AnnouncedToolLists),
     /// The new summary that replaces the beginning of the history in requests.
     Compacted(Compaction),
+    /// The container in which the model's server runs code; none if it has none any more.
+    Container(Option<Container>),
 }
 
 /// For each tool server, by name, a hash of the announced differences from the session's tools.

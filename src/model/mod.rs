@@ -140,6 +140,7 @@ impl Model {
         match self {
             Self::Anthropic(client) => {
                 let head = anthropic::Head::for_count(settings, tools_of_run).ok()?;
+                let messages = Messages { container: None, ..messages };
                 let body = anthropic::body(&head, messages, &ToolChoice::AUTO);
                 let betas = head.betas(messages.is_compacted);
                 Some(client.count_tokens(Request { body, betas, trace: None }).await)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use crate::domain::container::Container;
 use crate::domain::context::ReplyCompaction;
 use crate::domain::message::Content;
 use crate::domain::stop_reason::{ModelStop, Refusal};
@@ -28,6 +29,8 @@ pub struct Reply {
     pub compaction: Option<ReplyCompaction>,
     /// The context edits that the server applied, as a JSON array; `None` if there were none.
     pub applied_edits: Option<Box<RawValue>>,
+    /// The container in which the server ran code, if the reply names one.
+    pub container: Option<Container>,
 }
 
 /// The part of a reply that was received before its stream ended without a complete reply.

@@ -17,6 +17,8 @@ pub struct Messages<'a> {
     pub far_breakpoint: Option<usize>,
     /// True if the messages begin with a compaction summary.
     pub is_compacted: bool,
+    /// The container in which the server continues to run code.
+    pub container: Option<&'a str>,
 }
 
 /// A request that can be sent more than once.

@@ -156,7 +156,7 @@ pub async fn find_sources(
     .fetch_all(&mut *conn)
     .await?;
     files::resolve(conn, lines.iter_mut().map(|line| &mut line.content).collect()).await?;
-    let mut view = sent_changes::view(&mut *conn, session_id).await?;
+    let mut view = sent_changes::sent_state(&mut *conn, session_id).await?.view;
     view.compaction = match form.compacted {
         Some(up_to) => sent_changes::compaction(conn, session_id, up_to).await?,
         None => None,

@@ -3,7 +3,8 @@
 
 use sqlx::PgConnection;
 
-use super::StoreError;
+use super::{StoreError, unreadable};
+use crate::domain::container::Container;
 use crate::domain::context::Compaction;
 use crate::domain::ids::SessionId;
 use crate::domain::sent_history::{SentHistoryChange, SentView};
@@ -77,26 +78,46 @@ pub(super) async fn insert_compaction(
     Ok(())
 }
 
-/// Reads how a session's history is sent now: all changes, in the order of their creation, and the
-/// newest summary.
-pub async fn view(conn: &mut PgConnection, session_id: SessionId) -> Result<SentView, StoreError> {
+/// The state of a session that its requests depend on, besides its messages and settings.
+#[derive(Debug, Default)]
+pub struct SentState {
+    /// The differences between the stored history and the requests.
+    pub view: SentView,
+    /// The container in which the model's server runs code.
+    pub container: Option<Container>,
+}
+
+/// Reads how a session's history is sent now: all changes, in the order of their creation, the
+/// newest summary, and the container.
+pub async fn sent_state(
+    conn: &mut PgConnection,
+    session_id: SessionId,
+) -> Result<SentState, StoreError> {
     let rows = sqlx::query!(
         r#"SELECT id AS "id!", message_seq AS "message_seq!", block, part, NULL AS content,
-                  0::bigint AS "tokens_before!", 0::bigint AS "tokens_after!"
+                  0::bigint AS "tokens_before!", 0::bigint AS "tokens_after!", NULL AS container
            FROM sent_changes WHERE session_id = $1
            UNION ALL
            -- A refused summary leaves none: the earlier ones are of the same kind.
-           (SELECT 0, up_to, NULL, NULL, content::text, tokens_before, tokens_after
+           (SELECT 0, up_to, NULL, NULL, content::text, tokens_before, tokens_after, NULL
             FROM (SELECT * FROM compactions WHERE session_id = $1
                   ORDER BY up_to DESC LIMIT 1) newest
             WHERE refused_at IS NULL)
+           UNION ALL
+           SELECT 0, 0, NULL, NULL, NULL, 0, 0, code_container::text
+           FROM sessions WHERE id = $1 AND code_container IS NOT NULL
            ORDER BY 1"#,
         session_id.as_uuid(),
     )
     .fetch_all(conn)
     .await?;
-    let mut view = SentView::default();
+    let SentState { mut view, mut container } = SentState::default();
     for row in rows {
+        if let Some(json) = row.container {
+            let read = serde_json::from_str(&json);
+            container = read.map_err(unreadable("sessions", "code_container"))?;
+            continue;
+        }
         let (tokens_before, tokens_after) = (row.tokens_before, row.tokens_after);
         match (row.content, row.block) {
             (Some(content), _) => {
@@ -112,7 +133,7 @@ pub async fn view(conn: &mut PgConnection, session_id: SessionId) -> Result<Sent
             }
         }
     }
-    Ok(view)
+    Ok(SentState { view, container })
 }
 
 /// Reads the summary of all messages up to this one.

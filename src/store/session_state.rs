@@ -35,6 +35,17 @@ pub(super) async fn store(
             StateChange::Compacted(compaction) => {
                 sent_changes::insert_compaction(conn, session_id, compaction).await?;
             }
+            StateChange::Container(container) => {
+                let container = storable_json_of(container)
+                    .map_err(unreadable("sessions", "code_container"))?;
+                sqlx::query!(
+                    "UPDATE sessions SET code_container = ($2::text)::json WHERE id = $1",
+                    session_id.as_uuid(),
+                    container,
+                )
+                .execute(&mut *conn)
+                .await?;
+            }
             StateChange::PermissionMode(mode) => {
                 sqlx::query!(
                     "UPDATE sessions SET permission_mode = $2 WHERE id = $1",

@@ -41,13 +41,17 @@ pub(crate) fn stream(message: &Message, chunk: usize) -> Wire {
 }
 
 fn closing(message: &Message) -> Value {
+    let mut delta = json!({
+        "stop_reason": message.stop_reason,
+        "stop_sequence": message.stop_sequence,
+        "stop_details": message.stop_details,
+    });
+    if let (Some(container), Value::Object(fields)) = (&message.container, &mut delta) {
+        fields.insert("container".to_owned(), container.clone());
+    }
     message.with_report(json!({
         "type": "message_delta",
-        "delta": {
-            "stop_reason": message.stop_reason,
-            "stop_sequence": message.stop_sequence,
-            "stop_details": message.stop_details,
-        },
+        "delta": delta,
         "usage": message.closing_usage(),
     }))
 }

@@ -19,6 +19,11 @@ pub(crate) fn server_tool_use() -> String {
     fresh("srvtoolu_01")
 }
 
+/// The id of a container in which the API runs code.
+pub(crate) fn container() -> String {
+    fresh("container_01")
+}
+
 /// The id of a request.
 pub(crate) fn request() -> String {
     fresh("req_011")

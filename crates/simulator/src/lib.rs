@@ -9,6 +9,7 @@
 mod betas;
 mod cache;
 mod chat;
+mod containers;
 mod context;
 mod demo;
 mod emit;
@@ -46,13 +47,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use cache::{Cache, Input};
+use containers::Containers;
 use record::Recorder;
 use repetitions::Repetitions;
 use request::ApiRequest;
 
 pub use record::RecordedRequest;
 pub use script::{
-    Block, CallKind, Conversation, Cut, Failure, Otherwise, Reply, Script, ScriptError, Unreadable,
+    Block, CallKind, ContainerReport, Conversation, Cut, Failure, Otherwise, Reply, Script,
+    ScriptError, Unreadable,
 };
 
 /// Maximum time that [`Running::stop`] waits for open responses.
@@ -111,6 +114,7 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) repetitions: Repetitions,
     pub(crate) cache: Cache,
+    pub(crate) containers: Containers,
     pub(crate) stop: CancellationToken,
 }
 
@@ -124,6 +128,7 @@ impl Simulator {
             recorder: Recorder::new(options.record),
             repetitions: Repetitions::default(),
             cache: Cache::default(),
+            containers: Containers::default(),
             stop: stop.clone(),
         });
         let address = listener.local_addr().ok();

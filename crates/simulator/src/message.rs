@@ -14,6 +14,8 @@ pub(crate) struct Message {
     pub(crate) usage: Map<String, Value>,
     /// The report on edits of the context, if the request has edits.
     pub(crate) context_management: Option<Value>,
+    /// The container in which the API ran code, as the reply reports it.
+    pub(crate) container: Option<Value>,
 }
 
 /// One content block, with the data that its stream events need.
@@ -52,6 +54,7 @@ impl Message {
             "stop_sequence": self.stop_sequence,
             "stop_details": self.stop_details,
             "usage": self.usage,
+            "container": self.container,
         });
         self.with_report(message)
     }
@@ -68,6 +71,7 @@ impl Message {
             "stop_sequence": null,
             "stop_details": null,
             "usage": self.opening_usage(),
+            "container": null,
         })
     }
 

@@ -90,6 +90,12 @@ impl<'a> Model<'a> {
         self.is_simulator() || self.version <= (4, 6)
     }
 
+    /// True if the model accepts `temperature` and `top_p` together. Public reports on Haiku 4.5,
+    /// Sonnet 4.5 and 4.6, and Opus 4.5 and 4.6 quote the refusal.
+    pub(crate) fn takes_temperature_with_top_p(self) -> bool {
+        self.is_simulator() || self.version < (4, 5)
+    }
+
     /// True if tools can be called from code that the model executes. Documentation of programmatic
     /// tool calling, "Model compatibility": Opus and Sonnet from 4.5, and Fable; Haiku 4.5 accepts the
     /// versions of the tools, but not such calls.

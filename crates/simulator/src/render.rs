@@ -49,6 +49,7 @@ pub(crate) fn message(
         usage: usage(&reply.usage, tokens_of(content.iter().map(Part::size).sum()), input),
         content,
         context_management: None,
+        container: None,
     }
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn create_message(
     let request = ApiRequest(object_of(&value)?);
     let view = View::of(request, body.len());
     validate::check(request, &rules(shared, headers, &view, Endpoint::Messages))?;
+    shared.containers.check(request)?;
     unreadable(&shared.script(), request)?;
     if request.get("max_tokens").is_some_and(|most| most == 0) && request.compaction().is_none() {
         let message = render::warm_up(request, shared.input(view.request(), view.size));

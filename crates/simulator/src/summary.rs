@@ -41,6 +41,7 @@ pub(crate) fn compose(
         render::message(reply, request, &values, input)
     };
     message.context_management = view.report();
+    message.container = shared.containers.of_reply(script, reply, request, &message.content);
     message
 }
 
@@ -97,6 +98,7 @@ fn bare(request: ApiRequest<'_>, content: Vec<Part>, iterations: Value) -> Messa
         stop_details: None,
         usage,
         context_management: None,
+        container: None,
     }
 }
 

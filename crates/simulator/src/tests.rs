@@ -2,6 +2,7 @@
 
 mod client;
 mod compaction;
+mod containers;
 mod delivery;
 mod editing;
 mod replies;

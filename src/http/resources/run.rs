@@ -10,7 +10,7 @@ use crate::domain::outcome::{Outcome, RunError};
 use crate::domain::output_schema::{OutputError, OutputVerdict};
 use crate::domain::pending_call::PendingCall;
 use crate::domain::run::Run;
-use crate::domain::run_log::LoggedCall;
+use crate::domain::run_log::{LoggedCall, OutputFile};
 use crate::domain::run_status::RunStatus;
 use crate::domain::source::Source;
 use crate::domain::stop_reason::StopReason;
@@ -75,6 +75,10 @@ pub(in crate::http) struct RunResource {
     /// sources, and in lists of runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sources: Vec<Source>,
+    /// The files that code execution wrote on the model provider's servers, by the provider's ids.
+    /// Absent without files, and in lists of runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    output_files: Vec<OutputFile>,
     /// The first 1,000 tool calls, in the order of the model. Absent without tool calls, and in lists
     /// of runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -148,6 +152,7 @@ impl From<Run> for RunResource {
             output_error: outcome.and_then(|it| it.output.as_ref()?.error().cloned()),
             output_text: run.outcome.filter(|_| is_completed).map(|outcome| outcome.output_text),
             sources: run.log.sources,
+            output_files: run.log.output_files,
             tool_log: run.log.calls,
             sub_agents: run.log.sub_agents,
             imported: run.is_imported,

@@ -7,6 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::call_check::{is_call, with_valid_call};
 use super::decode::{BlockDelta, StreamEvent, decode};
+use crate::domain::container::Container;
 use crate::domain::message::Content;
 use crate::domain::stop_reason::ModelStop;
 use crate::model::error::ModelError;
@@ -148,6 +149,7 @@ impl Assembler {
             refusal: message.read("stop_details").unwrap_or_default(),
             compaction: compaction(&self.usage),
             applied_edits: self.applied_edits.clone().filter(|edits| are_edits(edits)),
+            container: message.read("container").and_then(container),
         })
     }
 
@@ -223,6 +225,12 @@ fn is_too_deep(json: &str) -> bool {
 fn are_edits(edits: &RawValue) -> bool {
     const MAX_EDITS: usize = 64 * 1024;
     edits.get().starts_with('[') && edits.get() != "[]" && edits.get().len() <= MAX_EDITS
+}
+
+/// The container that a reply names.
+fn container(reported: RawObject) -> Option<Container> {
+    let id = reported.read("id")?;
+    Some(Container { id, expires_at: reported.read("expires_at") }).filter(Container::is_valid)
 }
 
 /// The fallback model that took over, as named by a block of type `fallback`.

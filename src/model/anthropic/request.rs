@@ -23,6 +23,11 @@ pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {
         None => body.extend_from_slice(messages.text.as_bytes()),
     }
     body.push(b']');
+    if let Some(container) = messages.container {
+        body.extend_from_slice(br#","container":"#);
+        // Serializing a string cannot fail, nor can writing to a vector.
+        let _ = serde_json::to_writer(&mut body, container);
+    }
     if let Some(summary) = &head.summary {
         body.extend_from_slice(br#","compaction":"#);
         body.extend_from_slice(summary.get().as_bytes());
@@ -30,7 +35,6 @@ pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {
     // The API allows a choice only together with tools.
     if head.has_tools && !choice.is_default() {
         body.extend_from_slice(br#","tool_choice":"#);
-        // Serializing a string cannot fail, nor can writing to a vector.
         let _ = serde_json::to_writer(&mut body, choice);
     }
     body.push(b'}');

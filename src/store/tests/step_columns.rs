@@ -69,6 +69,7 @@ pub(super) fn request() -> RequestRecord {
             title: None,
             chat_completions: None,
             max_tokens: None,
+            container: None,
         },
         body_hash: "ab".repeat(32),
         body_length: 201,

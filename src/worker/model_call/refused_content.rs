@@ -1,9 +1,11 @@
 //! Content that the model's server refused: all further requests leave it out.
 
+use std::collections::BTreeSet;
+
 use super::ModelCalls;
 use crate::agent::sent_view::changes_that_replace;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::domain::sent_history::{BlockPosition, SentHistoryChange};
+use crate::domain::sent_history::SentHistoryChange;
 use crate::domain::state_change::StateChange;
 use crate::model::{Head, ModelError, RefusedContent};
 use crate::store::messages::list_lines;
@@ -27,9 +29,16 @@ impl ModelCalls<'_> {
             Some(RefusedContent::Thinking) => transcript.without_thinking().into_iter().collect(),
             Some(RefusedContent::Summary) => transcript.without_summary().into_iter().collect(),
             Some(RefusedContent::Blocks(positions)) => {
-                self.without_blocks(writer, &positions).await?
+                let unreadable = transcript.replaceable_blocks(&positions);
+                self.without_blocks(writer, &unreadable).await?
             }
-            None => Vec::new(),
+            Some(RefusedContent::OpenCode) => {
+                self.without_blocks(writer, &transcript.open_server_calls()).await?
+            }
+            Some(RefusedContent::Container) if self.names_container() => {
+                return self.leave_out_container(state, error).await;
+            }
+            Some(RefusedContent::Container) | None => Vec::new(),
         };
         if changes.is_empty() {
             return Err(StopCause::Model(error));
@@ -58,14 +67,39 @@ impl ModelCalls<'_> {
         writer.reload_transcript().await
     }
 
-    /// The changes that replace the blocks at these positions wherever they occur in the history,
-    /// without those that are in force already.
+    /// True if the request in flight names the container of the session.
+    fn names_container(&self) -> bool {
+        self.in_flight.as_ref().is_some_and(|request| request.form.container.is_some())
+    }
+
+    /// Leaves out of all further requests the container that the model's server refused: the server
+    /// makes a new one when it runs code again.
+    async fn leave_out_container(
+        &mut self,
+        state: &mut RunState<'_>,
+        error: ModelError,
+    ) -> Result<(), StopCause> {
+        tracing::warn!(
+            session.id = %self.run.session_id(), run.id = %self.run.run_id(), %error,
+            "container of the session left out of further requests"
+        );
+        let mut events = Vec::new();
+        let request = self.record_failure(&mut state.progress, Some(&error.for_clients()));
+        let request = request.as_ref();
+        self.report_replaced(&mut state.progress, &mut events);
+        let (events, state_changes) = (events.as_slice(), &[StateChange::Container(None)]);
+        let step = StepCommit { events, state_changes, request, ..Default::default() };
+        state.writer.store(&[], &step).await?;
+        state.writer.reload_transcript().await
+    }
+
+    /// The changes that replace these blocks wherever they occur in the history, without those that
+    /// are in force already.
     async fn without_blocks(
         &self,
         writer: &StepWriter<'_>,
-        positions: &[BlockPosition],
+        unreadable: &BTreeSet<String>,
     ) -> Result<Vec<SentHistoryChange>, StopCause> {
-        let unreadable = writer.transcript.replaceable_blocks(positions);
         if unreadable.is_empty() {
             return Ok(Vec::new());
         }

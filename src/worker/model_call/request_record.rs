@@ -35,6 +35,7 @@ impl ModelCalls<'_> {
             title: None,
             chat_completions: services.model.dialect(),
             max_tokens,
+            container: messages.container.map(str::to_owned),
         }
     }
 

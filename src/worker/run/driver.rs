@@ -16,6 +16,7 @@ use super::tool_lists::ToolListWatch;
 use crate::agent::Step;
 use crate::agent::history::{self, ReplyMode};
 use crate::domain::claim::Claimed;
+use crate::domain::container::Container;
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::outcome::Outcome;
 use crate::domain::run_status::RunStatus;
@@ -210,6 +211,8 @@ impl Driver<'_> {
             None => self.model.announce(progress, &mut events),
         }
         let usage = message.usage;
+        let container = reply.container.clone();
+        let state_changes = with_container(round.state_changes, container.as_ref());
         let reply = kept.map(|_| NewMessage { message_id, model: Some(reply.model), message });
         let step = OwnedStep {
             planned,
@@ -218,11 +221,15 @@ impl Driver<'_> {
             reply_events: of_reply.filter(|_| results.is_some()),
             usage: Some(usage),
             request,
-            state_changes: round.state_changes,
+            state_changes,
             messages: reply.into_iter().chain(results).collect(),
             recorded_message_seq: 0,
         };
-        self.commit_reply(step, outcome.as_ref()).await
+        self.commit_reply(step, outcome.as_ref()).await?;
+        if let Some(container) = container {
+            self.state.writer.transcript.set_container(container);
+        }
+        Ok(())
     }
 
     /// Commits a step with a reply. If it also has the results of all calls, the next request is sent
@@ -284,4 +291,13 @@ impl Driver<'_> {
         progress.agent.push(&message)?;
         Ok(Some(new_user_message(message)))
     }
+}
+
+/// The changes of a round, and that of the container that the reply before it names.
+fn with_container(
+    mut state_changes: Vec<StateChange>,
+    container: Option<&Container>,
+) -> Vec<StateChange> {
+    state_changes.extend(container.cloned().map(|named| StateChange::Container(Some(named))));
+    state_changes
 }

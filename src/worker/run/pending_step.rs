@@ -85,7 +85,8 @@ fn new_mode(state_changes: &[StateChange]) -> Option<PermissionMode> {
         | StateChange::Todos(_)
         | StateChange::AnnouncedToolLists(_)
         | StateChange::SentHistory(_)
-        | StateChange::Compacted(_) => None,
+        | StateChange::Compacted(_)
+        | StateChange::Container(_) => None,
     })
 }
 

@@ -91,7 +91,8 @@ fn request_of(services: &Services, task: &TitleTask, title: &TitleRequest) -> Op
     let settings = task.settings.for_prompt(prompt);
     let head = services.model.head(&settings, None, None).ok()?;
     let text = prompt.messages();
-    let messages = Messages { text: &text, far_breakpoint: None, is_compacted: false };
+    let messages =
+        Messages { text: &text, far_breakpoint: None, is_compacted: false, container: None };
     let trace = task.trace.map(Trace::next);
     Some(Request { trace, ..head.request(messages, &ToolChoice::AUTO) })
 }
@@ -107,6 +108,7 @@ fn form_of(services: &Services, title: TitleRequest) -> RequestForm {
         question: None,
         chat_completions: services.model.dialect(),
         max_tokens: Some(title.max_tokens),
+        container: None,
         title: Some(title),
     }
 }

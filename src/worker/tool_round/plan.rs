@@ -282,7 +282,9 @@ impl<'a> ToolRound<'a> {
 fn state_change_event(change: &StateChange) -> Option<NewEvent> {
     let body = match change {
         // The worker stores these changes together with their events.
-        StateChange::FileRead { .. } | StateChange::AnnouncedToolLists(_) => return None,
+        StateChange::FileRead { .. }
+        | StateChange::AnnouncedToolLists(_)
+        | StateChange::Container(_) => return None,
         StateChange::Todos(todos) => EventBody::Todos { todos: todos.clone() },
         StateChange::PermissionMode(permission_mode) => EventBody::mode(*permission_mode),
         StateChange::SentHistory(change) => EventBody::sent(change.clone()),

@@ -133,7 +133,8 @@ fn sampling_request(
     let prompt = question.prompt();
     let head = model.head(&run.settings().for_prompt(prompt), None, None)?;
     let text = prompt.messages();
-    let messages = Messages { text: &text, far_breakpoint: None, is_compacted: false };
+    let messages =
+        Messages { text: &text, far_breakpoint: None, is_compacted: false, container: None };
     let form = RequestForm {
         tool_choice: ToolChoice::AUTO,
         prompt_cache: None,
@@ -145,6 +146,7 @@ fn sampling_request(
         title: None,
         chat_completions: model.dialect(),
         max_tokens: Some(question.max_tokens),
+        container: None,
     };
     Ok((head.request(messages, &ToolChoice::AUTO), form))
 }

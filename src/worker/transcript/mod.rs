@@ -7,6 +7,7 @@
 
 mod body_hash;
 mod cache;
+mod code;
 mod far_breakpoint;
 mod prefix;
 
@@ -19,6 +20,7 @@ use sqlx::PgConnection;
 
 use crate::agent::repair::{self, Repair, RepairKind, repair};
 use crate::agent::sent_view;
+use crate::domain::container::Container;
 use crate::domain::ids::SessionId;
 use crate::domain::message::Role;
 use crate::domain::prefix::{ChainPosition, PrefixChange, PrefixHashes};
@@ -26,7 +28,7 @@ use crate::domain::sent_history::{BlockPosition, SentHistoryChange, SentView};
 use crate::model::Messages;
 use crate::store::StoreError;
 use crate::store::messages::{Line, list_lines};
-use crate::store::sent_changes;
+use crate::store::sent_changes::{self, SentState};
 use body_hash::{BodyHash, MessageBytes};
 use far_breakpoint::{MessageRange, far_breakpoint};
 use prefix::Prefix;
@@ -62,6 +64,8 @@ pub(super) struct Transcript {
     last_request: Option<MessageRange>,
     /// The last run of the session has settled, and no other one was queued.
     is_settled: bool,
+    /// The container in which the model's server runs code.
+    container: Option<Container>,
 }
 
 /// A position in a transcript.
@@ -113,7 +117,9 @@ impl Transcript {
         conn: &mut PgConnection,
         session_id: SessionId,
     ) -> Result<(), StoreError> {
-        let view = sent_changes::view(&mut *conn, session_id).await?;
+        let SentState { view, container } =
+            sent_changes::sent_state(&mut *conn, session_id).await?;
+        self.container = container;
         if view != self.view {
             self.reset();
             self.view = view;
@@ -127,7 +133,13 @@ impl Transcript {
     pub(super) fn messages(&self) -> Messages<'_> {
         let far_breakpoint =
             self.last_request.and_then(|last_request| far_breakpoint(&self.text, last_request));
-        Messages { text: &self.text, far_breakpoint, is_compacted: self.view.compaction.is_some() }
+        let is_compacted = self.view.compaction.is_some();
+        Messages {
+            text: &self.text,
+            far_breakpoint,
+            is_compacted,
+            container: self.sent_container(),
+        }
     }
 
     /// The differences between the stored history and the requests.

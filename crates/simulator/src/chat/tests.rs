@@ -208,6 +208,7 @@ fn message() -> Message {
         stop_details: None,
         usage: usage.as_object().unwrap().clone(),
         context_management: None,
+        container: None,
     }
 }
 

@@ -19,7 +19,7 @@ use serde::Deserialize;
 pub use block::{Block, CallKind};
 pub use error::ScriptError;
 pub(crate) use placeholder::Placeholders;
-pub use reply::{Cut, Failure, Reply};
+pub use reply::{ContainerReport, Cut, Failure, Reply};
 pub use unreadable::Unreadable;
 
 /// A script. The first conversation that matches the user's text is played.
@@ -37,6 +37,8 @@ pub struct Script {
     pub counting: Reply,
     /// Blocks that the simulator refuses in every request.
     pub unreadable: Vec<Unreadable>,
+    /// The lifetime of containers in milliseconds; absent means 270,000, as the API's.
+    pub container_ms: Option<u32>,
 }
 
 /// The replies to one user message: one for each round until the next user message.

@@ -47,6 +47,8 @@ pub struct Reply {
     pub body: Option<String>,
     /// The error for `status` and `error_after`.
     pub error: Option<Failure>,
+    /// The report on the container, if the reply runs code.
+    pub container: ContainerReport,
     /// Additional response headers.
     pub headers: BTreeMap<String, String>,
     /// Sends this many events, then an `error` event.
@@ -65,6 +67,19 @@ pub struct Reply {
     pub raw_sse_file: Option<PathBuf>,
     /// The replies to the first identical requests, before this reply.
     pub fail_first: Vec<Reply>,
+}
+
+/// The report of a reply that runs code on its container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainerReport {
+    /// The reply names the container.
+    #[default]
+    Reported,
+    /// The reply does not name the container, as some streams of the API.
+    Hidden,
+    /// The reply names the container, which is lost at once.
+    Lost,
 }
 
 /// The part of a response that is sent before a cut.

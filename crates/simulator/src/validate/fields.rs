@@ -174,5 +174,36 @@ pub(super) fn sampling(request: ApiRequest<'_>, model: Model<'_>, rules: &Rules)
             return refuse("temperature: range: 0..1");
         }
     }
+    if request.get("temperature").is_some()
+        && request.get("top_p").is_some()
+        && !model.takes_temperature_with_top_p()
+    {
+        return refuse(
+            "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
+        );
+    }
+    sampling_with_thinking(request)
+}
+
+/// The limits of sampling with thinking. Source: the page of the API on extended thinking, and the
+/// texts of its errors in public issues.
+fn sampling_with_thinking(request: ApiRequest<'_>) -> Checked {
+    if !matches!(request.thinking(), Some("enabled" | "adaptive")) {
+        return Ok(());
+    }
+    let number = |field| request.get(field).and_then(Value::as_f64);
+    if number("temperature").is_some_and(|value| value.to_bits() != 1f64.to_bits()) {
+        return refuse(
+            "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode.",
+        );
+    }
+    if number("top_p").is_some_and(|value| value < 0.95) {
+        return refuse(
+            "`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled.",
+        );
+    }
+    if request.get("top_k").is_some() {
+        return refuse("`top_k` must be unset when thinking is enabled.");
+    }
     Ok(())
 }

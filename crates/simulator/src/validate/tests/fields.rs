@@ -118,6 +118,34 @@ fn sampling_is_refused_in_the_newer_version_and_on_newer_models() {
 }
 
 #[test]
+fn sampling_is_limited_on_models_that_take_it() {
+    let both =
+        "`temperature` and `top_p` cannot both be specified for this model. Please use only one.";
+    let body = |model: &str| request(&json!({ "model": model, "temperature": 0.5, "top_p": 0.9 }));
+    for (model, expected) in [("claude-opus-4-6", both), ("simulator", "")] {
+        assert_eq!(refusal(&body(model)), expected);
+    }
+    for (field, value, expected) in [
+        (
+            "temperature",
+            json!(0.5),
+            "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode.",
+        ),
+        ("temperature", json!(1), ""),
+        (
+            "top_p",
+            json!(0.9),
+            "`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled.",
+        ),
+        ("top_p", json!(0.95), ""),
+        ("top_k", json!(5), "`top_k` must be unset when thinking is enabled."),
+    ] {
+        let body = json!({ "thinking": { "type": "adaptive" }, field: value });
+        assert_eq!(refusal(&request(&body)), expected, "{field}");
+    }
+}
+
+#[test]
 fn models_differ_in_their_thinking_types() {
     let adaptive = "adaptive thinking is not supported on this model";
     let enabled = "\"thinking.type.enabled\" is not supported for this model. Use \
