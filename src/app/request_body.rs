@@ -23,7 +23,8 @@ pub(super) fn assemble(
         return put(prompt, settings, form.chat_completions);
     }
     let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
-    let settings = Settings { max_tokens, ..settings.clone() };
+    let mut settings = Settings { max_tokens, ..settings.clone() };
+    settings.apply(options);
     let (tools, cache) = (options.tools.as_deref(), form.prompt_cache);
     let head = match form.chat_completions {
         None if form.summary => {
@@ -37,7 +38,8 @@ pub(super) fn assemble(
     view.changes.truncate(form.sent_changes);
     let text = if form.summary { sent_before(lines, view) } else { sent_messages(lines, view) };
     let is_compacted = form.compacted.is_some();
-    let messages = Messages { text: &text, far_breakpoint: form.far_breakpoint, is_compacted };
+    let (far_breakpoint, container) = (form.far_breakpoint, form.container.as_deref());
+    let messages = Messages { text: &text, far_breakpoint, is_compacted, container };
     Ok(head.request(messages, &form.tool_choice).body)
 }
 
@@ -53,6 +55,7 @@ fn put(
         Some(dialect) => Head::OpenAi(openai::Head::new(&settings, None, dialect)?),
     };
     let text = prompt.messages();
-    let messages = Messages { text: &text, far_breakpoint: None, is_compacted: false };
+    let messages =
+        Messages { text: &text, far_breakpoint: None, is_compacted: false, container: None };
     Ok(head.request(messages, &ToolChoice::AUTO).body)
 }

@@ -19,6 +19,8 @@ pub mod feed_position;
 pub mod feedback;
 pub mod file;
 pub mod fork;
+pub mod generation;
+mod generation_check;
 pub mod hidden_text;
 pub mod history_repair;
 pub mod ids;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::generation::Generation;
 use super::model::Effort;
 use super::tool::ToolChoice;
 
@@ -27,6 +28,9 @@ pub struct ModelOptions {
     /// The tool choice of runs whose messages have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
+    /// The parameters of the generation of replies.
+    #[serde(default, skip_serializing_if = "Generation::is_unset")]
+    pub generation: Generation,
 }
 
 /// The capacity that requests may use.
@@ -42,12 +46,14 @@ pub enum ServiceTier {
 impl ModelOptions {
     /// Returns `true` if no option is set.
     pub fn is_unset(&self) -> bool {
-        let Self { effort, service_tier, user_id, output_schema, betas, tool_choice } = self;
+        let Self { effort, service_tier, user_id, output_schema, betas, tool_choice, generation } =
+            self;
         effort.is_none()
             && service_tier.is_none()
             && user_id.is_none()
             && output_schema.is_none()
             && betas.is_empty()
             && tool_choice.is_none()
+            && generation.is_unset()
     }
 }

@@ -35,6 +35,8 @@ pub enum PrefixChange {
     Tools,
     /// The system prompt; only the cached tools are reused.
     System,
+    /// The tool choice; only the cached tools and system prompt are reused.
+    ToolChoice,
     /// A message; the cached tools and system prompt are reused.
     Messages {
         /// The index of the first different message, among the messages of the request.
@@ -44,13 +46,14 @@ pub enum PrefixChange {
 
 impl PrefixChange {
     /// All values of [`PrefixChange::level`].
-    pub const LEVELS: [&str; 3] = ["tools", "system", "messages"];
+    pub const LEVELS: [&str; 4] = ["tools", "system", "tool_choice", "messages"];
 
     /// The level as text, in events, logs and metrics.
     pub const fn level(self) -> &'static str {
         match self {
             Self::Tools => "tools",
             Self::System => "system",
+            Self::ToolChoice => "tool_choice",
             Self::Messages { .. } => "messages",
         }
     }

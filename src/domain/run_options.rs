@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::generation::Generation;
 use super::ids::RunId;
 use super::limits::Limits;
 use super::permission::PermissionMode;
@@ -51,9 +52,21 @@ pub struct RunOptions {
     /// The run whose message this one repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
+    /// The parameters of the generation of replies; the session's where absent. Boxed, because
+    /// options are part of many large futures.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub generation: Box<Generation>,
+    /// The strings that end an answer; the session's where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_sequences: Option<Vec<String>>,
     /// The trace context of the request that posted the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+}
+
+#[expect(clippy::borrowed_box, reason = "the shape that serde takes")]
+fn is_unset(generation: &Box<Generation>) -> bool {
+    generation.is_unset()
 }
 
 impl RunOptions {

@@ -253,10 +253,6 @@ impl Settings {
         choice: &ToolChoice,
         options: &RunOptions,
     ) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Thinking {
-            r#type: String,
-        }
         if !choice.is_forced() {
             return None;
         }
@@ -273,10 +269,6 @@ impl Settings {
         if model.forced_tool_choice == Some(false) {
             return Some(format!("the model {} refuses a forced tool choice", self.model));
         }
-        let thinking = self.thinking.as_ref();
-        let thinks = thinking
-            .and_then(|thinking| serde_json::from_str::<Thinking>(thinking.get()).ok())
-            .is_some_and(|thinking| matches!(thinking.r#type.as_str(), "enabled" | "adaptive"));
-        thinks.then(|| "a forced tool choice cannot be combined with thinking".to_owned())
+        self.thinks().then(|| "a forced tool choice cannot be combined with thinking".to_owned())
     }
 }

@@ -1,5 +1,7 @@
 //! Checks of settings against the capabilities of a model.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
 use super::model::{Capabilities, Effort, ThinkingKind};
@@ -13,7 +15,7 @@ const MIN_BUDGET: u64 = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsupportedSetting {
     /// The member of the session, as a JSON pointer.
-    pub pointer: &'static str,
+    pub pointer: Cow<'static, str>,
     /// The reason.
     pub reason: String,
 }
@@ -30,7 +32,9 @@ impl Capabilities {
     /// Returns the settings that the model does not support.
     pub fn refusals(&self, settings: &Settings) -> Vec<UnsupportedSetting> {
         let mut found = Vec::new();
-        let mut refuse = |pointer, reason| found.push(UnsupportedSetting { pointer, reason });
+        let mut refuse = |pointer, reason| {
+            found.push(UnsupportedSetting { pointer: Cow::Borrowed(pointer), reason })
+        };
         let Settings { model, max_tokens, .. } = settings;
         if let Some(most) = self.max_tokens.filter(|most| max_tokens > most) {
             refuse("/max_tokens", format!("is more than {most}, the most that {model} takes"));
@@ -53,7 +57,8 @@ impl Capabilities {
 
     fn context_refusal(&self, settings: &Settings) -> Option<UnsupportedSetting> {
         let Settings { model, context, .. } = settings;
-        let refused = |pointer, reason| Some(UnsupportedSetting { pointer, reason });
+        let refused =
+            |pointer, reason| Some(UnsupportedSetting { pointer: Cow::Borrowed(pointer), reason });
         let unsupported = || format!("is not supported by {model}");
         if let Some(edits) = &context.edits {
             let cannot = self.context_management == Some(false)
@@ -90,7 +95,8 @@ impl Capabilities {
     fn thinking_refusal(&self, settings: &Settings) -> Option<UnsupportedSetting> {
         let kinds = self.thinking.as_ref()?;
         let model = &settings.model;
-        let refused = |pointer, reason| Some(UnsupportedSetting { pointer, reason });
+        let refused =
+            |pointer, reason| Some(UnsupportedSetting { pointer: Cow::Borrowed(pointer), reason });
         let thinking: Thinking = match serde_json::from_str(settings.thinking.as_ref()?.get()) {
             Ok(thinking) => thinking,
             Err(error) => return refused("/thinking", plain_message(&error.to_string())),
@@ -121,7 +127,7 @@ fn disabled_at(model: &str, effort: Effort, most: Effort) -> UnsupportedSetting 
     let (effort, most) = (effort.as_str(), most.as_str());
     let reason =
         format!("{model} thinks at the effort {effort}: it can be disabled up to {most} only");
-    UnsupportedSetting { pointer: "/thinking/type", reason }
+    UnsupportedSetting { pointer: Cow::Borrowed("/thinking/type"), reason }
 }
 
 fn not_among(model: &str, word: &str, taken: &[&str]) -> String {

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::generation::Generation;
 use super::limits::Limits;
 use super::session::Settings;
 use super::sub_agent::{GENERAL, Share, SubAgent, is_for_sub_agents};
@@ -51,6 +52,7 @@ impl Settings {
             // The thinking settings were checked against the session's model only.
             settings.thinking = None;
             settings.model_options.effort = None;
+            settings.model_options.generation = Generation::default();
         }
         settings.limits = Limits {
             rounds: agent.limits.rounds.or(self.limits.rounds),

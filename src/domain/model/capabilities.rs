@@ -88,10 +88,12 @@ pub struct Capabilities {
     /// True if `tool_choice` can force a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forced_tool_choice: Option<bool>,
-    /// True if the model accepts `temperature` and similar parameters, which this service never
-    /// sends.
+    /// True if the model accepts `temperature`, `top_p` and `top_k`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<bool>,
+    /// True if the model accepts `temperature` and `top_p` together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_with_top_p: Option<bool>,
     /// True if `output_schema` is supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_outputs: Option<bool>,
@@ -130,6 +132,7 @@ impl Capabilities {
             effort: self.effort.or_else(|| other.effort.clone()),
             forced_tool_choice: self.forced_tool_choice.or(other.forced_tool_choice),
             sampling: self.sampling.or(other.sampling),
+            temperature_with_top_p: self.temperature_with_top_p.or(other.temperature_with_top_p),
             structured_outputs: self.structured_outputs.or(other.structured_outputs),
             image_input: self.image_input.or(other.image_input),
             pdf_input: self.pdf_input.or(other.pdf_input),

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
@@ -7,7 +9,7 @@ use crate::domain::session::Settings;
 use crate::domain::settings_check::UnsupportedSetting;
 
 /// Returns the pointers of the refused settings of a session with these members.
-fn refused(model: &str, members: &Value) -> Vec<&'static str> {
+fn refused(model: &str, members: &Value) -> Vec<Cow<'static, str>> {
     let settings = settings(model, members);
     let refusals = Models::default().find(model).refusals(&settings);
     refusals.into_iter().map(|UnsupportedSetting { pointer, .. }| pointer).collect()

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use super::call_answers::CallAnswers;
 use crate::bus::Subscription;
 use crate::domain::browser_token::BrowserScope;
+use crate::domain::generation::Generation;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::limits::Limits;
 use crate::domain::run_options::OnBusy;
@@ -145,8 +146,18 @@ impl Turn<'_> {
         let MessageDraft { id, content, tools, tool_choice, pointer } = draft;
         let (on_busy, permission_mode) = (None, None);
         let limits = Limits::default();
-        let input =
-            MessageInput { content, id, limits, tool_choice, on_busy, tools, permission_mode };
+        let (generation, stop_sequences) = (Generation::default(), None);
+        let input = MessageInput {
+            content,
+            id,
+            limits,
+            tool_choice,
+            on_busy,
+            tools,
+            permission_mode,
+            generation,
+            stop_sequences,
+        };
         let checked: Result<NewMessage, Error> =
             offload(self.bytes, move || input.validate()).await?;
         checked.map_err(|error| error.under(&pointer).into())

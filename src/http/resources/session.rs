@@ -71,6 +71,22 @@ pub(in crate::http) struct SessionResource {
     interrupted_replies: InterruptedReplies,
     /// True if the model makes a title after the first completed run, unless there is one.
     generate_title: bool,
+    /// The temperature of sampling; absent for the default of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    /// The probability mass of nucleus sampling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    /// The number of most likely tokens that are sampled from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<u32>,
+    /// The seed of sampling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<i64>,
+    /// Members that are added to model requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    extra_body: Option<Box<RawValue>>,
     /// The effort of the model; absent for the default of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     effort: Option<Effort>,
@@ -207,6 +223,11 @@ impl SessionResource {
             max_tokens: session.settings.max_tokens,
             thinking: session.settings.thinking,
             stop_sequences: session.settings.stop_sequences,
+            temperature: options.generation.temperature,
+            top_p: options.generation.top_p,
+            top_k: options.generation.top_k,
+            seed: options.generation.seed,
+            extra_body: options.generation.extra_body,
             effort: options.effort,
             service_tier: options.service_tier,
             model_metadata: ModelMetadata { user_id: options.user_id },

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 
 use super::cache_breakpoint::{CacheBreakpoint, block_of};
 use crate::domain::context::Context;
+use crate::domain::generation::SHARED;
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::prompt_cache::CacheTtl;
@@ -48,6 +50,12 @@ struct Fields<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     stop_sequences: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Metadata<'a>>,
@@ -59,6 +67,9 @@ struct Fields<'a> {
     system: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "is_empty_array")]
     tools: &'a RawValue,
+    /// The members that the client adds.
+    #[serde(flatten)]
+    extra: Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -67,6 +78,9 @@ struct OutputConfig<'a> {
     effort: Option<Effort>,
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<Format<'a>>,
+    /// The members that the client adds.
+    #[serde(flatten)]
+    extra: Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -93,11 +107,12 @@ struct Summary<'a> {
 }
 
 impl<'a> OutputConfig<'a> {
-    fn of(options: &'a ModelOptions) -> Option<Self> {
+    fn of(options: &'a ModelOptions, extra: Map<String, Value>) -> Option<Self> {
         let ModelOptions { effort, output_schema, .. } = options;
         let format =
             output_schema.as_deref().map(|schema| Format { r#type: "json_schema", schema });
-        (effort.is_some() || format.is_some()).then_some(Self { effort: *effort, format })
+        let is_set = effort.is_some() || format.is_some() || !extra.is_empty();
+        is_set.then_some(Self { effort: *effort, format, extra })
     }
 }
 
@@ -121,17 +136,29 @@ impl Head {
         prompt_cache: Option<CacheTtl>,
     ) -> Result<Self, serde_json::Error> {
         let breakpoint = prompt_cache.map(CacheBreakpoint::new);
-        let mut tools = tools(settings, tools_of_run)?;
+        // Also a request with tools of its own reads the pinned tools from the cache.
+        let pinned = match breakpoint {
+            Some(breakpoint) => Cow::Owned(breakpoint.at_the_end(&settings.tools)?),
+            None => Cow::Borrowed(settings.tools.as_ref()),
+        };
+        let tools = with_tools_of_run(pinned, tools_of_run)?;
         let system = system(settings, breakpoint)?;
-        if let (Some(breakpoint), None) = (breakpoint, &system) {
-            tools = Cow::Owned(breakpoint.at_the_end(&tools)?);
-        }
         let options = &settings.model_options;
+        let mut extra = options.generation.extra();
+        let shared = match extra.shift_remove(SHARED) {
+            Some(Value::Object(shared)) => shared,
+            _ => Map::new(),
+        };
         let fields = Fields {
             max_tokens: Some(settings.max_tokens),
             stream: Some(true),
             cache_control: breakpoint,
             stop_sequences: &settings.stop_sequences,
+            temperature: options.generation.temperature,
+            top_p: options.generation.top_p,
+            top_k: options.generation.top_k,
+            output_config: OutputConfig::of(options, shared),
+            extra,
             metadata: options.user_id.as_deref().map(|user_id| Metadata { user_id }),
             service_tier: options.service_tier,
             context_management: settings
@@ -163,7 +190,8 @@ impl Head {
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
     ) -> Result<Self, serde_json::Error> {
-        Self::of(&Fields::counted(settings, &tools(settings, tools_of_run)?), settings)
+        let tools = with_tools_of_run(Cow::Borrowed(settings.tools.as_ref()), tools_of_run)?;
+        Self::of(&Fields::counted(settings, &tools), settings)
     }
 
     fn of(fields: &Fields<'_>, settings: &Settings) -> Result<Self, serde_json::Error> {
@@ -213,7 +241,11 @@ impl<'a> Fields<'a> {
             cache_control: None,
             thinking: settings.thinking.as_deref(),
             stop_sequences: &[],
-            output_config: OutputConfig::of(&settings.model_options),
+            temperature: None,
+            top_p: None,
+            top_k: None,
+            extra: Map::new(),
+            output_config: OutputConfig::of(&settings.model_options, Map::new()),
             metadata: None,
             service_tier: None,
             context_management: None,
@@ -224,13 +256,13 @@ impl<'a> Fields<'a> {
 }
 
 /// The tools of the session, followed by those of the run.
-fn tools<'a>(
-    settings: &'a Settings,
+fn with_tools_of_run<'a>(
+    pinned: Cow<'a, RawValue>,
     tools_of_run: Option<&RawValue>,
 ) -> Result<Cow<'a, RawValue>, serde_json::Error> {
     Ok(match tools_of_run {
-        Some(more) => Cow::Owned(joined(&settings.tools, more)?),
-        None => Cow::Borrowed(settings.tools.as_ref()),
+        Some(more) => Cow::Owned(joined(&pinned, more)?),
+        None => pinned,
     })
 }
 

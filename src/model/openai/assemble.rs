@@ -190,6 +190,7 @@ impl Assembler {
             },
             compaction: None,
             applied_edits: None,
+            container: None,
         })
     }
 

@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use super::options::{ResponseFormat, reasoning_effort, system_text};
 use super::translate::{Message, translate};
@@ -35,11 +35,20 @@ struct Fields<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<ResponseFormat<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
+    /// The members that the client adds.
+    #[serde(flatten)]
+    extra: Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -103,9 +112,13 @@ impl Head {
             stream: true,
             stream_options: StreamOptions { include_usage: true },
             stop: &settings.stop_sequences,
+            temperature: options.generation.temperature,
+            top_p: options.generation.top_p,
+            seed: options.generation.seed,
             reasoning_effort: options.effort.map(reasoning_effort),
             response_format: options.output_schema.as_deref().map(ResponseFormat::of),
             tools,
+            extra: options.generation.extra(),
         };
         let mut text = serde_json::to_string(&fields)?;
         text.truncate(text.len() - "}".len());

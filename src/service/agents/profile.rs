@@ -80,6 +80,25 @@ pub(crate) struct AgentProfile {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
     #[schema(value_type = bool)]
     generate_title: Option<bool>,
+    /// The temperature of sampling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 2)]
+    temperature: Option<f64>,
+    /// The probability mass of nucleus sampling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1)]
+    top_p: Option<f64>,
+    /// The number of most likely tokens that are sampled from. Only in the Messages API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    top_k: Option<u32>,
+    /// The seed of sampling. Only in Chat Completions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seed: Option<i64>,
+    /// Members that are added to the model requests unchanged, at most 16 kB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    extra_body: Option<Box<RawValue>>,
     /// The effort that the model spends on a reply.
     #[serde(
         default,
@@ -186,6 +205,11 @@ impl AgentProfile {
         let interrupted = self.interrupted_replies;
         inherited.fill("/interrupted_replies", &mut request.interrupted_replies, interrupted);
         inherited.fill("/generate_title", &mut request.generate_title, self.generate_title);
+        inherited.fill("/temperature", &mut request.temperature, self.temperature);
+        inherited.fill("/top_p", &mut request.top_p, self.top_p);
+        inherited.fill("/top_k", &mut request.top_k, self.top_k);
+        inherited.fill("/seed", &mut request.seed, self.seed);
+        inherited.fill("/extra_body", &mut request.extra_body, self.extra_body);
         inherited.fill("/effort", &mut request.effort, self.effort);
         inherited.fill("/service_tier", &mut request.service_tier, self.service_tier);
         inherited.fill("/output_schema", &mut request.output_schema, self.output_schema);

@@ -189,7 +189,8 @@ impl MessagePost<'_> {
         let message = self.message;
         let options = &message.options()?;
         let has_cost = message.limits.cost.is_some();
-        let is_plain = !has_cost && options.tools.is_none() && !self.needs_check;
+        let has_parameters = !options.generation.is_unset() || options.stop_sequences.is_some();
+        let is_plain = !has_cost && !has_parameters && options.tools.is_none() && !self.needs_check;
         let choice = message.tool_choice.as_ref().filter(|choice| choice.is_forced());
         if is_plain && choice.is_none() {
             return Ok(());
@@ -202,7 +203,9 @@ impl MessagePost<'_> {
         };
         let session = self.service.pool.with(tenant, find).await?;
         let session = session.ok_or_else(|| Error::SessionNotFound(session_id.to_string()))?;
-        let settings = session.settings;
+        let mut settings = session.settings;
+        settings.apply(options);
+        Error::if_any(self.service.defaults.model_rules.generation_problems(&settings))?;
         Error::if_any(message.tool_errors(&settings.tool_names()))?;
         let models = &self.service.defaults.model_rules.models;
         let content = ("/content".to_owned(), message.content.as_str());

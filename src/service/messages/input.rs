@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use crate::domain::generation::Generation;
 use crate::domain::ids::RunId;
 use crate::domain::limits::Limits;
 use crate::domain::message::Content;
@@ -11,7 +12,7 @@ use crate::domain::tool::ToolChoice;
 use crate::service::client_tool::{ClientTool, definitions, problems};
 use crate::service::content::{ContentInput, parse_message};
 use crate::service::error::{Error, FieldError};
-use crate::service::session_settings::limit_errors;
+use crate::service::session_settings::{generation_errors, limit_errors};
 
 /// A message as a client writes it. Its errors name the members of `POST …/messages`.
 #[derive(Debug)]
@@ -30,6 +31,10 @@ pub(crate) struct MessageInput {
     pub(crate) tools: Vec<ClientTool>,
     /// The permission mode of the session from this message on.
     pub(crate) permission_mode: Option<PermissionMode>,
+    /// The parameters of the generation of replies; the session's where absent.
+    pub(crate) generation: Generation,
+    /// The strings that end an answer; the session's where absent.
+    pub(crate) stop_sequences: Option<Vec<String>>,
 }
 
 /// A message with valid content, limits, id and tools.
@@ -47,13 +52,20 @@ pub(crate) struct NewMessage {
     pub(crate) permission_mode: Option<PermissionMode>,
     /// The run whose message this one repeats.
     pub(super) retry_of: Option<RunId>,
+    pub(super) generation: Box<Generation>,
+    pub(super) stop_sequences: Option<Vec<String>>,
 }
 
 impl MessageInput {
     /// Checks everything that does not depend on the session.
     pub(crate) fn validate(self) -> Result<NewMessage, Error> {
-        let Self { content, id, limits, tool_choice, on_busy, tools, permission_mode } = self;
+        let Self { content, id, limits, tool_choice, on_busy, tools, permission_mode, .. } = self;
+        let (generation, stop_sequences) = (Box::new(self.generation), self.stop_sequences);
         let mut errors = limit_errors(&limits, "/limits");
+        errors.extend(generation_errors(&generation));
+        if stop_sequences.iter().flatten().any(|text| text.trim().is_empty()) {
+            errors.push(FieldError::new("/stop_sequences", "has a blank string"));
+        }
         let content = parse_message(content, "/content");
         let is_empty = content.blocks.is_empty() && content.errors.is_empty();
         errors.extend(content.errors);
@@ -78,6 +90,8 @@ impl MessageInput {
             defined_tools: None,
             permission_mode,
             retry_of: None,
+            generation,
+            stop_sequences,
         })
     }
 }
@@ -114,6 +128,8 @@ impl NewMessage {
             tools: tools.transpose()?.or_else(|| self.defined_tools.clone()),
             permission_mode: self.permission_mode,
             retry_of: self.retry_of,
+            generation: self.generation.clone(),
+            stop_sequences: self.stop_sequences.clone(),
             trace: None,
         })
     }

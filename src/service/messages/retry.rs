@@ -109,6 +109,8 @@ fn message(run_id: RunId, run: RetriedRun) -> Result<NewMessage, Error> {
         // The original has set the mode, which may have changed since.
         permission_mode: None,
         retry_of: Some(run_id),
+        generation: options.generation,
+        stop_sequences: options.stop_sequences,
     })
 }
 

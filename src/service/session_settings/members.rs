@@ -3,7 +3,9 @@
 use tokio::task::spawn_blocking;
 
 use crate::domain::budget::Budget;
+use crate::domain::generation::{Generation, InvalidParameter};
 use crate::domain::limits::Limits;
+
 use crate::service::error::{Error, FieldError};
 use crate::service::state::Service;
 
@@ -13,6 +15,12 @@ pub(crate) const MAX_METADATA: usize = 16 * 1024;
 const MAX_DEPTH: usize = 64;
 /// The message for a member that fails [`is_readable_object`].
 pub(crate) const NOT_READABLE: &str = "is not an object, or is nested deeper than 64";
+
+/// The errors in parameters of generation that no model accepts.
+pub(crate) fn generation_errors(generation: &Generation) -> Vec<FieldError> {
+    let errors = generation.problems().into_iter();
+    errors.map(|InvalidParameter { pointer, reason }| FieldError::new(pointer, reason)).collect()
+}
 
 /// The problem with the title of a session, if any.
 pub(crate) fn title_problem(title: &str) -> Option<&'static str> {

@@ -14,7 +14,7 @@ pub(in crate::service) use build::NewSettings;
 pub use context::MIN_COMPACT_AT;
 pub(crate) use context::SessionContext;
 pub(crate) use members::{
-    MAX_METADATA, NOT_READABLE, is_readable_object, limit_errors, title_problem,
+    MAX_METADATA, NOT_READABLE, generation_errors, is_readable_object, limit_errors, title_problem,
 };
 pub use model_rules::{ModelRules, is_beta};
 pub(crate) use permissions::check_mode;

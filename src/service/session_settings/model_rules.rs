@@ -81,10 +81,20 @@ impl ModelRules {
                 format!("is not 1 to {MAX_USER_ID} characters without control characters");
             errors.push(FieldError::new("/model_metadata/user_id", message));
         }
+        errors.extend(self.generation_problems(settings));
         errors.extend(self.schema_problem(settings));
         errors.extend(self.choice_problem(settings));
         errors.extend(self.citations_problem(settings));
         errors
+    }
+
+    /// The parameters of generation that the model or the protocol of its server does not accept.
+    pub(in crate::service) fn generation_problems(&self, settings: &Settings) -> Vec<FieldError> {
+        let known = self.models.find(&settings.model);
+        let refusals = known.generation_refusals(settings, self.models.provider()).into_iter();
+        refusals
+            .map(|UnsupportedSetting { pointer, reason }| FieldError::new(pointer, reason))
+            .collect()
     }
 
     fn beta_problems(&self, names: &[String]) -> Vec<FieldError> {

@@ -5,12 +5,14 @@ use serde_json::value::RawValue;
 
 use super::context::SessionContext;
 use super::members::{
-    MAX_METADATA, NOT_READABLE, budget_errors, is_readable_object, limit_errors, title_problem,
+    MAX_METADATA, NOT_READABLE, budget_errors, generation_errors, is_readable_object, limit_errors,
+    title_problem,
 };
 use super::sub_agents::SessionSubAgent;
 use super::system_prompt::SessionSystem;
 use crate::domain::agent::AgentChoice;
 use crate::domain::budget::Budget;
+use crate::domain::generation::Generation;
 use crate::domain::ids::EnvironmentId;
 use crate::domain::limits::Limits;
 use crate::domain::model::Effort;
@@ -90,6 +92,21 @@ pub(crate) struct CreateSession {
     #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = bool)]
     pub(in crate::service) generate_title: Option<bool>,
+    /// The temperature of sampling: 0 to 1 in the Messages API, 0 to 2 in Chat Completions.
+    #[schema(minimum = 0, maximum = 2)]
+    pub(in crate::service) temperature: Option<f64>,
+    /// The probability mass of nucleus sampling.
+    #[schema(minimum = 0, maximum = 1)]
+    pub(in crate::service) top_p: Option<f64>,
+    /// The number of most likely tokens that are sampled from. Only in the Messages API.
+    #[schema(minimum = 1)]
+    pub(in crate::service) top_k: Option<u32>,
+    /// The seed of sampling. Only in Chat Completions.
+    pub(in crate::service) seed: Option<i64>,
+    /// Members that are added to the model requests unchanged, at most 16 kB. Members that the
+    /// service sends itself are refused.
+    #[schema(value_type = Option<Object>)]
+    pub(in crate::service) extra_body: Option<Box<RawValue>>,
     /// The effort that the model spends on a reply. When absent, the model's default.
     #[serde(default, deserialize_with = "optional_string_enum")]
     pub(in crate::service) effort: Option<Effort>,
@@ -183,6 +200,7 @@ impl CreateSession {
         let has_blank = self.stop_sequences.iter().flatten().any(|text| text.trim().is_empty());
         refuse(has_blank, "/stop_sequences", "has a blank string");
         refuse(is_unreadable(&self.output_schema), "/output_schema", NOT_READABLE);
+        errors.extend(generation_errors(&self.generation()));
         errors.extend(limit_errors(&self.limits, "/limits"));
         errors.extend(self.system.iter().flat_map(SessionSystem::problems));
         errors.extend(self.context.problems());
@@ -226,6 +244,17 @@ impl CreateSession {
         Self { environment, ..self }
     }
 
+    /// The parameters of the generation of replies.
+    fn generation(&self) -> Generation {
+        Generation {
+            temperature: self.temperature,
+            top_p: self.top_p,
+            top_k: self.top_k,
+            seed: self.seed,
+            extra_body: self.extra_body.clone(),
+        }
+    }
+
     /// Moves the options of model requests out of the request.
     pub(super) fn take_model_options(&mut self) -> ModelOptions {
         ModelOptions {
@@ -235,6 +264,7 @@ impl CreateSession {
             output_schema: self.output_schema.take(),
             betas: self.betas.take().unwrap_or_default(),
             tool_choice: self.tool_choice.take(),
+            generation: self.generation(),
         }
     }
 }

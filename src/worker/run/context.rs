@@ -31,7 +31,12 @@ pub(in crate::worker) struct RunContext<'a> {
 }
 
 impl<'a> RunContext<'a> {
-    pub(in crate::worker) fn new(services: &'a Services, claim: Claimed, signals: Signals) -> Self {
+    pub(in crate::worker) fn new(
+        services: &'a Services,
+        mut claim: Claimed,
+        signals: Signals,
+    ) -> Self {
+        claim.settings.apply(&claim.options);
         let limits = claim.options.limits.or(&claim.settings.limits);
         let model_health = services.server_health.of(&claim.settings.model, Instant::now());
         Self { services, claim, signals, limits, model_health }

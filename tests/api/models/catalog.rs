@@ -46,6 +46,7 @@ async fn a_known_model_is_listed_with_capabilities_and_prices() {
                 "effort": ["low", "medium", "high", "max"],
                 "forced_tool_choice": true,
                 "sampling": true,
+                "temperature_with_top_p": false,
                 "structured_outputs": true,
                 "image_input": true,
                 "pdf_input": true,

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::domain::generation::Generation;
 use crate::domain::limits::Limits;
 use crate::domain::permission::{Decision, PermissionMode};
 use crate::domain::run_options::OnBusy;
@@ -15,7 +16,7 @@ use crate::service::answers::{ApprovalDecision, Remember, ToolResultInput, parse
 use crate::service::client_events::EventStep;
 use crate::service::client_tool::ClientTool;
 use crate::service::content::{ContentInput, InputContent};
-use crate::service::json::{object, objects, parse, some_object};
+use crate::service::json::{not_null, object, objects, parse, some_object};
 use crate::service::messages::{MessageInput, NewMessage};
 
 /// The largest number of events of one request.
@@ -71,6 +72,24 @@ struct PostedMessage {
     /// The permission mode of the session from this message on.
     #[serde(default, deserialize_with = "optional_string_enum")]
     permission_mode: Option<PermissionMode>,
+    /// The temperature of sampling, for this run only; the session's where absent.
+    #[schema(minimum = 0, maximum = 2)]
+    temperature: Option<f64>,
+    /// The probability mass of nucleus sampling, for this run only.
+    #[schema(minimum = 0, maximum = 1)]
+    top_p: Option<f64>,
+    /// The number of most likely tokens that are sampled from, for this run only.
+    #[schema(minimum = 1)]
+    top_k: Option<u32>,
+    /// The seed of sampling, for this run only.
+    seed: Option<i64>,
+    /// Strings that stop the generation of a reply, for this run only.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = Vec<String>)]
+    stop_sequences: Option<Vec<String>>,
+    /// Members that are added to the model requests of this run, in place of the session's.
+    #[schema(value_type = Option<Object>)]
+    extra_body: Option<Box<RawValue>>,
 }
 
 /// Cancels all active and queued runs of the session.
@@ -250,8 +269,23 @@ impl PostedConfirmation {
 
 impl From<PostedMessage> for MessageInput {
     fn from(posted: PostedMessage) -> Self {
-        let PostedMessage { content, id, limits, tool_choice, on_busy, tools, .. } = posted;
-        let permission_mode = posted.permission_mode;
-        Self { content, id, limits, tool_choice, on_busy, tools, permission_mode }
+        let generation = Generation {
+            temperature: posted.temperature,
+            top_p: posted.top_p,
+            top_k: posted.top_k,
+            seed: posted.seed,
+            extra_body: posted.extra_body,
+        };
+        Self {
+            content: posted.content,
+            id: posted.id,
+            limits: posted.limits,
+            tool_choice: posted.tool_choice,
+            on_busy: posted.on_busy,
+            tools: posted.tools,
+            permission_mode: posted.permission_mode,
+            generation,
+            stop_sequences: posted.stop_sequences,
+        }
     }
 }

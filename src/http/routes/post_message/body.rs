@@ -1,8 +1,10 @@
 //! The body of a posted message.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::domain::browser_token::BrowserScope;
+use crate::domain::generation::Generation;
 use crate::domain::limits::Limits;
 use crate::domain::permission::PermissionMode;
 use crate::domain::run_options::OnBusy;
@@ -12,7 +14,7 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::service::client_tool::ClientTool;
 use crate::service::content::{ContentInput, InputContent};
-use crate::service::json::{object, objects, some_object};
+use crate::service::json::{not_null, object, objects, some_object};
 use crate::service::messages::MessageInput;
 
 /// A user message.
@@ -48,6 +50,24 @@ pub(in crate::http) struct CreateMessage {
     /// The permission mode of the session from this message on.
     #[serde(default, deserialize_with = "optional_string_enum")]
     permission_mode: Option<PermissionMode>,
+    /// The temperature of sampling, for this run only; the session's where absent.
+    #[schema(minimum = 0, maximum = 2)]
+    temperature: Option<f64>,
+    /// The probability mass of nucleus sampling, for this run only.
+    #[schema(minimum = 0, maximum = 1)]
+    top_p: Option<f64>,
+    /// The number of most likely tokens that are sampled from, for this run only.
+    #[schema(minimum = 1)]
+    top_k: Option<u32>,
+    /// The seed of sampling, for this run only.
+    seed: Option<i64>,
+    /// Strings that stop the generation of a reply, for this run only.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = Vec<String>)]
+    stop_sequences: Option<Vec<String>>,
+    /// Members that are added to the model requests of this run, in place of the session's.
+    #[schema(value_type = Option<Object>)]
+    extra_body: Option<Box<RawValue>>,
 }
 
 impl CreateMessage {
@@ -57,9 +77,16 @@ impl CreateMessage {
         if self.on_busy.unwrap_or(default) == OnBusy::Interrupt {
             caller.require(BrowserScope::Cancel)?;
         }
+        let has_parameters = self.temperature.is_some()
+            || self.top_p.is_some()
+            || self.top_k.is_some()
+            || self.seed.is_some()
+            || self.stop_sequences.is_some()
+            || self.extra_body.is_some();
         let has_settings = self.permission_mode.is_some() || self.limits != Limits::default();
-        if caller.is_browser() && has_settings {
-            let reason = "`permission_mode` and `limits` of a message need an API key";
+        if caller.is_browser() && (has_settings || has_parameters) {
+            let reason = "`permission_mode`, `limits` and parameters of generation of a message need \
+                          an API key";
             return Err(ApiError::NoBrowserTokens(reason));
         }
         Ok(())
@@ -68,8 +95,23 @@ impl CreateMessage {
 
 impl From<CreateMessage> for MessageInput {
     fn from(body: CreateMessage) -> Self {
-        let CreateMessage { content, id, limits, tool_choice, on_busy, tools, .. } = body;
-        let permission_mode = body.permission_mode;
-        Self { content, id, limits, tool_choice, on_busy, tools, permission_mode }
+        let generation = Generation {
+            temperature: body.temperature,
+            top_p: body.top_p,
+            top_k: body.top_k,
+            seed: body.seed,
+            extra_body: body.extra_body,
+        };
+        Self {
+            content: body.content,
+            id: body.id,
+            limits: body.limits,
+            tool_choice: body.tool_choice,
+            on_busy: body.on_busy,
+            tools: body.tools,
+            permission_mode: body.permission_mode,
+            generation,
+            stop_sequences: body.stop_sequences,
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::service::Error;
 use crate::service::sessions::{self, SessionUpdate, UpdateSession};
 
 /// The members of a session that are given at creation and never change.
-const PINNED: [&str; 24] = [
+const PINNED: [&str; 29] = [
     "/agent",
     "/betas",
     "/budget",
@@ -26,6 +26,7 @@ const PINNED: [&str; 24] = [
     "/dispatch",
     "/effort",
     "/external_id",
+    "/extra_body",
     "/generate_title",
     "/interrupted_replies",
     "/limits",
@@ -34,13 +35,17 @@ const PINNED: [&str; 24] = [
     "/model_metadata",
     "/output_schema",
     "/permissions",
+    "/seed",
     "/service_tier",
     "/stop_sequences",
     "/sub_agents",
     "/system",
+    "/temperature",
     "/thinking",
     "/tool_choice",
     "/tools",
+    "/top_k",
+    "/top_p",
     "/user",
     "/workspace",
 ];

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::history_item::HistoryItem;
 use crate::domain::budget::Budget;
+use crate::domain::generation::Generation;
 use crate::domain::ids::SessionId;
 use crate::domain::limits::Limits;
 use crate::domain::model::Effort;
@@ -87,6 +88,8 @@ struct ExportSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Box<RawValue>>,
     stop_sequences: Vec<String>,
+    #[serde(flatten)]
+    generation: Generation,
     #[serde(skip_serializing_if = "Option::is_none")]
     effort: Option<Effort>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,6 +143,7 @@ impl ExportHeader {
                 workspace: session.workspace.filter(|folder| Some(folder.as_str()) != default),
                 thinking: settings.thinking,
                 stop_sequences: settings.stop_sequences,
+                generation: options.generation,
                 effort: options.effort,
                 service_tier: options.service_tier,
                 model_metadata: ModelMetadata { user_id: options.user_id },

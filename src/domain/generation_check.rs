@@ -1,0 +1,91 @@
+//! Parameters of generation: those of a message in place of the session's, and checks against the model
+//! and the protocol of its server.
+
+use serde::Deserialize;
+
+use super::generation::Generation;
+use super::model::Capabilities;
+use super::provider::Provider;
+use super::run_options::RunOptions;
+use super::session::Settings;
+use super::settings_check::UnsupportedSetting;
+
+/// Minimum of `top_p` with thinking in the Messages API.
+const MIN_TOP_P_WITH_THINKING: f64 = 0.95;
+
+impl Settings {
+    /// Returns true if `thinking` is enabled or adaptive.
+    pub fn thinks(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Thinking {
+            r#type: String,
+        }
+        let thinking = self.thinking.as_ref();
+        thinking
+            .and_then(|thinking| serde_json::from_str::<Thinking>(thinking.get()).ok())
+            .is_some_and(|thinking| matches!(thinking.r#type.as_str(), "enabled" | "adaptive"))
+    }
+
+    /// Replaces the parameters of generation by those of a message, where it has some.
+    pub fn apply(&mut self, options: &RunOptions) {
+        if !options.generation.is_unset() {
+            let own = std::mem::take(&mut self.model_options.generation);
+            self.model_options.generation = options.generation.as_ref().clone().or(own);
+        }
+        if let Some(stop_sequences) = &options.stop_sequences {
+            self.stop_sequences.clone_from(stop_sequences);
+        }
+    }
+}
+
+impl Capabilities {
+    /// Returns the parameters of generation that the model or the protocol does not accept.
+    pub fn generation_refusals(
+        &self,
+        settings: &Settings,
+        provider: Provider,
+    ) -> Vec<UnsupportedSetting> {
+        let Generation { temperature, top_p, top_k, seed, .. } = &settings.model_options.generation;
+        let model = &settings.model;
+        let mut found: Vec<UnsupportedSetting> = Vec::new();
+        let mut refuse = |is_wrong: bool, pointer: &'static str, reason: String| {
+            let is_new = found.iter().all(|earlier| earlier.pointer != pointer);
+            if is_wrong && is_new {
+                found.push(UnsupportedSetting { pointer: pointer.into(), reason });
+            }
+        };
+        let given = [
+            ("/temperature", temperature.is_some()),
+            ("/top_p", top_p.is_some()),
+            ("/top_k", top_k.is_some()),
+        ];
+        for (pointer, is_given) in given {
+            let is_refused = is_given && self.sampling == Some(false);
+            refuse(is_refused, pointer, format!("is not supported by {model}"));
+        }
+        if provider == Provider::OpenAi {
+            let reason = "is not a member of Chat Completions; extra_body can add it for servers that \
+                          know it";
+            refuse(top_k.is_some(), "/top_k", reason.to_owned());
+            return found;
+        }
+        refuse(seed.is_some(), "/seed", "is not a member of the Messages API".to_owned());
+        refuse(
+            temperature.is_some_and(|value| value > 1.0),
+            "/temperature",
+            "is not 0 to 1".to_owned(),
+        );
+        let has_both = temperature.is_some() && top_p.is_some();
+        let reason = format!("cannot be combined with temperature for {model}");
+        refuse(has_both && self.temperature_with_top_p == Some(false), "/top_p", reason);
+        let thinks = settings.thinks();
+        let is_one = |value: f64| value.to_bits() == 1_f64.to_bits();
+        let is_other = temperature.is_some_and(|value| !is_one(value));
+        refuse(thinks && is_other, "/temperature", "must be 1 with thinking".to_owned());
+        let is_low = top_p.is_some_and(|value| value < MIN_TOP_P_WITH_THINKING);
+        let reason = format!("must be at least {MIN_TOP_P_WITH_THINKING} with thinking");
+        refuse(thinks && is_low, "/top_p", reason);
+        refuse(thinks && top_k.is_some(), "/top_k", "cannot be combined with thinking".to_owned());
+        found
+    }
+}
