@@ -1,11 +1,11 @@
 //! Cache breakpoints (`cache_control`).
 //!
-//! At most three of the four breakpoints that a request may have are used. The first, after the
-//! part that the session pins (the system prompt, or the tools if there is none), never moves and
-//! is shared by all sessions with the same settings. The second, at the end of the conversation,
-//! is placed by the server: it is a member of the request, not of a block, so a block is always
-//! sent with the same bytes. The third exists only after a long turn, in the block with which the
-//! previous request ended.
+//! All four breakpoints that a request may have can be used. The first two, after the tools and the
+//! system prompt that the session pins, never move and are shared by all sessions with the same
+//! settings; requests with tools of their own still read the pinned tools. The third, at the end of
+//! the conversation, is placed by the server: it is a member of the request, not of a block, so a
+//! block is always sent with the same bytes. The fourth exists only after a long turn, in the block
+//! with which the previous request ended.
 //!
 //! All have the same lifetime: the API requires longer lifetimes before shorter ones.
 

@@ -117,6 +117,26 @@ impl EarlierMessages {
         ends
     }
 
+    /// The messages before which a summary within the run may end, in the order to try: the message
+    /// of the user that began the run; if nothing precedes it, or if it is summarized already, the
+    /// last reply with calls, so that the last round is kept. None if a summary would cover nothing.
+    pub(super) fn ends_within_run(&self) -> Vec<i32> {
+        let first = self.lines.first().map_or(0, |line| line.seq);
+        let own = self.lines.iter().rev().find(|line| begins_run(line)).map(|line| line.seq);
+        let mut end = None;
+        let mut is_after_user = false;
+        for line in &self.lines {
+            let is_user = line.role == Role::User.as_str();
+            if !is_user && is_after_user {
+                end = Some(line.seq);
+            }
+            is_after_user = is_user;
+        }
+        let ends = [own, end].into_iter().flatten();
+        // A summary of the user's message alone would be no shorter.
+        ends.filter(|end| *end > first + 1 || (own == Some(*end) && *end > first)).collect()
+    }
+
     /// The first message of a run in the second half.
     fn middle(&self) -> Option<i32> {
         let all: usize = self.lines.iter().map(|line| line.content.len()).sum();
@@ -126,10 +146,7 @@ impl EarlierMessages {
             before += line.content.len();
             is_in_second_half
         });
-        let begins_run = |line: &&Line| {
-            line.role == Role::User.as_str() && !line.content.contains(r#""tool_result""#)
-        };
-        second_half.into_iter().find(begins_run).map(|line| line.seq)
+        second_half.into_iter().find(|line| begins_run(line)).map(|line| line.seq)
     }
 
     /// The estimated tokens of the run's first request.
@@ -140,6 +157,11 @@ impl EarlierMessages {
             known.tokens + (bytes - known.bytes) / BYTES_PER_TOKEN
         })
     }
+}
+
+/// True for a message of a user without results of calls.
+fn begins_run(line: &Line) -> bool {
+    line.role == Role::User.as_str() && !line.content.contains(r#""tool_result""#)
 }
 
 /// The size of the session's last counted request. Tokens are counted after context edits, but a
@@ -207,6 +229,23 @@ mod tests {
         assert_eq!(earlier(&conversation[..2], None).ends(), [6]);
         assert_eq!(earlier(&conversation[..1], Some(5)).ends(), [6]);
         assert_eq!(earlier(&conversation[..1], None).ends(), [] as [i32; 0]);
+    }
+
+    #[test]
+    fn a_summary_within_a_run_ends_at_its_message_or_keeps_its_last_round() {
+        let run = [
+            ("text", 10),
+            ("assistant", 10),
+            ("tool_result", 10),
+            ("assistant", 10),
+            ("tool_result", 10),
+        ];
+        let ends = |conversation: &[(&str, usize)]| earlier(conversation, None).ends_within_run();
+        assert_eq!(ends(&[&[("text", 10), ("assistant", 10)], &run[..]].concat()), [7, 10]);
+        assert_eq!(ends(&run), [8]);
+        assert_eq!(ends(&run[..3]), [] as [i32; 0], "only the message and its round");
+        assert_eq!(ends(&run[1..]), [7], "the message is summarized already");
+        assert_eq!(ends(&run[3..]), [] as [i32; 0]);
     }
 
     #[test]

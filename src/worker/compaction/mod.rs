@@ -1,10 +1,12 @@
 //! Compaction: before a run, the model's server summarizes a history that nears the model's context
 //! window. The stored history does not change; requests begin with the summary from then on.
 //!
-//! A history is compacted only before the first request of a run, so that no work of a run is lost
-//! while it is executed. A run whose summary fails continues with the whole history.
+//! A run whose summary fails continues with the whole history. Within a run, a history is compacted
+//! only if the server refuses a request as too long, or a reply ends because the window is full: the
+//! messages before the run first, and then those of the run up to its last round.
 
 mod earlier_messages;
+mod overflow;
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,7 @@ use crate::faults::{self, Point};
 use crate::metrics::CompactionOutcome;
 use crate::model::{Head, Messages, Reply, Request};
 use crate::store::step::StepCommit;
-use crate::worker::model_call::parameters::{ReplyIds, RequestParameters};
+use crate::worker::model_call::parameters::ReplyIds;
 use crate::worker::model_call::{ModelCalls, RequestEnd, RequestInFlight};
 use crate::worker::run::state::RunState;
 use crate::worker::run::step_writer::StepWriter;
@@ -31,8 +33,10 @@ use earlier_messages::{EarlierMessages, RequestSizes, count_tokens, length};
 /// Compacts the history of a run's session.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Compactor {
-    /// A summary was requested in this run.
+    /// A summary was requested before the first request of this run was answered.
     has_tried: bool,
+    /// A summary that was requested later has failed.
+    has_failed: bool,
 }
 
 /// The result of a request for a summary.
@@ -75,34 +79,6 @@ impl Compactor {
         Ok(())
     }
 
-    /// Sends a request of the loop. If the first request of the run is too long, the history is
-    /// compacted and the request is sent once more.
-    pub(in crate::worker) async fn reply(
-        &mut self,
-        state: &mut RunState<'_>,
-        model: &mut ModelCalls<'_>,
-        parameters: RequestParameters<'_>,
-    ) -> Result<Reply, StopCause> {
-        let error = match model.reply(state, parameters).await {
-            Err(StopCause::Model(error)) if error.is_too_long() && self.may_compact(state) => error,
-            ended => return ended,
-        };
-        let request = model.record_failure(&mut state.progress, Some(&error.for_clients()));
-        let request = request.as_ref();
-        let mut events = Vec::new();
-        model.report_replaced(&mut state.progress, &mut events);
-        let (events, is_progress) = (events.as_slice(), false);
-        let step = StepCommit { events, request, is_progress, ..StepCommit::default() };
-        state.writer.store(&[], &step).await?;
-        let sizes = sizes(&state.writer, parameters.head);
-        let earlier = EarlierMessages::read(state.run, &state.writer, sizes).await?;
-        let tokens = earlier.estimated_tokens();
-        if !Box::pin(self.summarize(state, model, &earlier, tokens)).await? {
-            return Err(StopCause::Model(error));
-        }
-        model.reply(state, parameters).await
-    }
-
     /// True if there is a history to summarize and no summary was requested in this run.
     fn may_compact(&self, state: &RunState<'_>) -> bool {
         let run = state.run;
@@ -126,22 +102,33 @@ impl Compactor {
         tokens: i64,
     ) -> Result<bool, StopCause> {
         self.has_tried = true;
-        let mut is_done = false;
-        for end in earlier.ends() {
-            let summary = SummaryRequest { earlier, end, tokens };
-            match summary.send(state, model).await? {
-                SummaryResult::Refused => {}
-                SummaryResult::Failed => break,
-                SummaryResult::Done => {
-                    is_done = true;
-                    break;
-                }
+        summarize_up_to(&earlier.ends(), state, model, (earlier, tokens)).await
+    }
+}
+
+/// Requests summaries of the messages before each of these, until one succeeds or no shorter one can
+/// help. Returns true on success.
+async fn summarize_up_to(
+    ends: &[i32],
+    state: &mut RunState<'_>,
+    model: &mut ModelCalls<'_>,
+    (earlier, tokens): (&EarlierMessages, i64),
+) -> Result<bool, StopCause> {
+    let mut is_done = false;
+    for end in ends {
+        let summary = SummaryRequest { earlier, end: *end, tokens };
+        match summary.send(state, model).await? {
+            SummaryResult::Refused => {}
+            SummaryResult::Failed => break,
+            SummaryResult::Done => {
+                is_done = true;
+                break;
             }
         }
-        let outcome = if is_done { CompactionOutcome::Done } else { CompactionOutcome::Failed };
-        state.run.services.metrics.compaction(outcome);
-        Ok(is_done)
     }
+    let outcome = if is_done { CompactionOutcome::Done } else { CompactionOutcome::Failed };
+    state.run.services.metrics.compaction(outcome);
+    Ok(is_done)
 }
 
 fn sizes(writer: &StepWriter<'_>, head: &Head) -> RequestSizes {
@@ -221,7 +208,8 @@ impl SummaryRequest<'_> {
         let view = state.writer.transcript.view();
         let text = sent_before(self.earlier.up_to(self.end), view.clone());
         let is_compacted = view.compaction.is_some();
-        let messages = Messages { text: &text, far_breakpoint: None, is_compacted };
+        let messages =
+            Messages { text: &text, far_breakpoint: None, is_compacted, container: None };
         let max_tokens = Some(settings.max_tokens);
         let form = model.form(&state.writer, messages, &ToolChoice::AUTO, max_tokens);
         let form = RequestForm { summary: true, ..form };
@@ -246,7 +234,8 @@ impl SummaryRequest<'_> {
         let changes = state.writer.transcript.view().changes.clone();
         let view = SentView { changes, compaction: Some(compaction.clone()) };
         let text = sent_messages(&self.earlier.lines, view);
-        let sent = Messages { text: &text, far_breakpoint: None, is_compacted: true };
+        let sent =
+            Messages { text: &text, far_breakpoint: None, is_compacted: true, container: None };
         let counted = count_tokens(run, sent).await;
         let RequestSizes { whole, messages, .. } = self.earlier.sizes;
         let estimate = || {

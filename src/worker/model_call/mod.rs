@@ -183,5 +183,6 @@ fn head_hashes(run: &Claimed) -> HeadHashes {
     HeadHashes {
         tools: Hash::of(tools.into_iter().flatten().map(RawValue::get)),
         system: Hash::of([run.settings.system.json().get()]),
+        choice: Hash::of([""]),
     }
 }

@@ -2,15 +2,24 @@
 
 use super::ModelCalls;
 use crate::domain::history_repair::HistoryRepair;
-use crate::domain::prefix::PrefixHashes;
+use crate::domain::prefix::{Hash, PrefixChange, PrefixHashes};
+use crate::domain::tool::ToolChoice;
 use crate::worker::run::step_writer::StepWriter;
+use crate::worker::transcript::HeadHashes;
 
 impl ModelCalls<'_> {
     /// Records the prefix of the next request, and reports if the request before it began with other
     /// content: the prompt cache is lost then, and thinking may be refused.
-    pub(super) fn report_prefix(&mut self, writer: &mut StepWriter<'_>) -> PrefixHashes {
+    pub(super) fn report_prefix(
+        &mut self,
+        writer: &mut StepWriter<'_>,
+        choice: &ToolChoice,
+    ) -> PrefixHashes {
         let run = self.run;
-        let (hashes, change) = writer.transcript.send(self.head_hashes);
+        // A tool choice always serializes.
+        let choice = serde_json::to_string(choice).unwrap_or_default();
+        let head = HeadHashes { choice: Hash::of([choice.as_str()]), ..self.head_hashes };
+        let (hashes, change) = writer.transcript.send(head);
         tracing::debug!(
             run.id = %run.run_id(),
             prefix.tools = %hashes.tools,
@@ -21,12 +30,17 @@ impl ModelCalls<'_> {
         );
         let Some(change) = change else { return hashes };
         run.services.metrics.prefix_changed(change);
-        tracing::warn!(
-            session.id = %run.session_id(),
-            run.id = %run.run_id(),
-            prefix.change = ?change,
-            "prefix of a model request changed"
-        );
+        if change == PrefixChange::ToolChoice {
+            // The client or a limit asked for it.
+            tracing::debug!(run.id = %run.run_id(), "tool choice of a model request changed");
+        } else {
+            tracing::warn!(
+                session.id = %run.session_id(),
+                run.id = %run.run_id(),
+                prefix.change = ?change,
+                "prefix of a model request changed"
+            );
+        }
         self.prefix_changed.get_or_insert(change);
         hashes
     }

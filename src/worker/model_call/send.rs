@@ -49,7 +49,7 @@ impl ModelCalls<'_> {
                 writer.finish().await?;
             }
             self.report_repairs(writer);
-            let prefix = self.report_prefix(writer);
+            let prefix = self.report_prefix(writer, choice);
             let messages = writer.transcript.messages();
             let request = head.request(messages, choice);
             let form = self.form(writer, messages, choice, max_tokens);

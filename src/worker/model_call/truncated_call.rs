@@ -71,7 +71,7 @@ impl ModelCalls<'_> {
     }
 
     /// Stores the usage of a reply and nothing else of it.
-    pub(super) async fn discard(
+    pub(in crate::worker) async fn discard(
         &mut self,
         state: &mut RunState<'_>,
         TimedReply { reply, started }: TimedReply,

@@ -20,6 +20,7 @@ use crate::domain::container::Container;
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::outcome::Outcome;
 use crate::domain::run_status::RunStatus;
+use crate::domain::state_change::StateChange;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::faults::{self, Point};
 use crate::model::{Head, Reply};

@@ -10,9 +10,9 @@ mod cache;
 mod code;
 mod far_breakpoint;
 mod prefix;
+mod refused;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -24,7 +24,7 @@ use crate::domain::container::Container;
 use crate::domain::ids::SessionId;
 use crate::domain::message::Role;
 use crate::domain::prefix::{ChainPosition, PrefixChange, PrefixHashes};
-use crate::domain::sent_history::{BlockPosition, SentHistoryChange, SentView};
+use crate::domain::sent_history::SentView;
 use crate::model::Messages;
 use crate::store::StoreError;
 use crate::store::messages::{Line, list_lines};
@@ -162,31 +162,6 @@ impl Transcript {
     pub(super) fn hash_body(&mut self, body: &[u8], start: usize) -> [u8; 32] {
         let unchanged = self.messages().far_breakpoint.unwrap_or(self.text.len());
         self.body_hash.of(body, MessageBytes { start, unchanged })
-    }
-
-    /// The JSON of the blocks at these positions of the request that a text can replace, each of
-    /// them once.
-    pub(super) fn replaceable_blocks(&self, positions: &[BlockPosition]) -> BTreeSet<String> {
-        let messages = format!("[{}]", self.text);
-        let messages = sent(&messages);
-        let block = |position: &BlockPosition| {
-            let content = messages.get(position.message)?.content.get();
-            sent_view::replaceable_block(content, *position).map(str::to_owned)
-        };
-        positions.iter().filter_map(block).collect()
-    }
-
-    /// The change that leaves out all thinking, if any is sent.
-    pub(super) fn without_thinking(&self) -> Option<SentHistoryChange> {
-        let change = SentHistoryChange::ThinkingDropped { up_to: self.seq };
-        let is_there = self.text.contains(r#"thinking""#) && !self.view.changes.contains(&change);
-        is_there.then_some(change)
-    }
-
-    /// The change that sends the whole history again, if a summary replaces a part of it.
-    pub(super) fn without_summary(&self) -> Option<SentHistoryChange> {
-        let compaction = self.view.compaction.as_ref()?;
-        Some(SentHistoryChange::SummaryDropped { up_to: compaction.up_to })
     }
 
     /// The size in memory, in bytes.

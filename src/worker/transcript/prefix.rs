@@ -22,6 +22,8 @@ pub(in crate::worker) struct HeadHashes {
     pub(in crate::worker) tools: Hash,
     /// The hash of the system prompt.
     pub(in crate::worker) system: Hash,
+    /// The hash of the tool choice.
+    pub(in crate::worker) choice: Hash,
 }
 
 impl Prefix {
@@ -72,6 +74,8 @@ impl Prefix {
             Some(PrefixChange::Tools)
         } else if before.system != head.system {
             Some(PrefixChange::System)
+        } else if before.choice != head.choice {
+            Some(PrefixChange::ToolChoice)
         } else {
             index.map(|index| PrefixChange::Messages { index })
         };
@@ -89,7 +93,7 @@ mod tests {
     use super::*;
 
     fn head(tools: &str, system: &str) -> HeadHashes {
-        HeadHashes { tools: Hash::of([tools]), system: Hash::of([system]) }
+        HeadHashes { tools: Hash::of([tools]), system: Hash::of([system]), choice: Hash::of([""]) }
     }
 
     fn pushed(prefix: &mut Prefix, messages: &[&str]) {
@@ -116,6 +120,8 @@ mod tests {
         assert_eq!(prefix.send(head("t", "other")).1, Some(PrefixChange::System));
         assert_eq!(prefix.send(head("t", "other")).1, None);
         assert_eq!(prefix.send(head("more", "s")).1, Some(PrefixChange::Tools));
+        let forbids = HeadHashes { choice: Hash::of(["none"]), ..head("more", "s") };
+        assert_eq!(prefix.send(forbids).1, Some(PrefixChange::ToolChoice));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::domain::context::Compaction;
 use crate::domain::prefix::Hash;
+use crate::domain::sent_history::SentHistoryChange;
 
 #[test]
 fn messages_are_joined_as_a_request_carries_them() {
@@ -67,7 +68,7 @@ fn a_paused_turn_is_closed_with_the_next_user_message() {
 }
 
 fn head() -> HeadHashes {
-    HeadHashes { tools: Hash::of(["t"]), system: Hash::of(["s"]) }
+    HeadHashes { tools: Hash::of(["t"]), system: Hash::of(["s"]), choice: Hash::of(["c"]) }
 }
 
 #[test]

@@ -204,9 +204,9 @@ async fn a_run_continues_with_its_whole_history_when_the_summary_fails() {
     }
 }
 
-/// One run fills the window, so that a summary of the whole history cannot be requested.
+/// The result of a call does not fit next to the messages of earlier runs.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_larger_than_the_window_is_summarized_as_far_as_it_fits() {
+async fn a_run_whose_request_is_too_long_goes_on_with_a_summary_of_earlier_runs() {
     let script = json!({ "conversations": [
         { "when": "Two", "replies": [calls("read_file", json!({ "path": "notes.txt" })), says("Done.")] },
         { "replies": [says("Yes.")] },
@@ -218,20 +218,62 @@ async fn a_history_larger_than_the_window_is_summarized_as_far_as_it_fits() {
     app.write_file("notes.txt", &"It is unknown where it was.\n".repeat(300));
     session.ask(&long("One").repeat(2)).await;
     let run = session.ask(&long("Two")).await;
-    assert_eq!(run["status"], "failed");
-    let run = session.ask(&long("Three")).await;
-    assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Yes.")));
+    assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Done.")));
     let compacted = compactions(&session).await;
-    assert_eq!(compacted.len(), 1);
-    assert_eq!(compacted[0][0], 3, "up to the last request that was answered");
+    assert_eq!((compacted.len(), &compacted[0][0]), (1, &json!(2)), "all before the run");
     let last = app.upstream().len() - 1;
-    assert_eq!(app.upstream().roles(last), ["assistant", "assistant", "user", "user"]);
+    assert_eq!(app.upstream().roles(last), ["assistant", "user", "assistant", "user"]);
+    end_too_long(app, 1);
+}
+
+/// A script for one run with three rounds of calls. A request that begins with a summary is answered.
+fn reads_for_long(last: &Value) -> Value {
+    let reads = || calls("read_file", json!({ "path": "notes.txt" }));
+    json!({ "conversations": [
+        { "when": "Read", "replies": [reads(), reads(), last] },
+        { "replies": [says("Unused."), says("Done.")] },
+    ], "compaction": [summary()] })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_fills_the_window_itself_goes_on_with_a_summary_up_to_its_last_round() {
+    let script = reads_for_long(&calls("read_file", json!({ "path": "notes.txt" })));
+    let setup = Setup { window: Some(5500), ..Setup::default() };
+    let app = TestApp::start_with(script, setup).await;
+    let settings = json!({ "tools": ["read_file"], "context": { "compact_at": 4500 } });
+    let session = app.session_with(settings).await;
+    app.write_file("notes.txt", &"It is unknown where it was.\n".repeat(300));
+    let run = session.ask("Read it all").await;
+    assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Done.")));
+    let compacted = compactions(&session).await;
+    assert_eq!((compacted.len(), &compacted[0][0]), (1, &json!(5)), "all but the last round");
+    let last = app.upstream().len() - 1;
+    assert_eq!(app.upstream().roles(last), ["assistant", "assistant", "user"]);
+    assert_eq!(session.history().await.len(), 8, "the stored history is complete");
+    end_too_long(app, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_reply_fills_the_window_goes_on_with_a_summary() {
+    let cut = json!({ "content": [{ "type": "text", "text": "I was" }],
+                      "stop_reason": "model_context_window_exceeded" });
+    let app = TestApp::start(reads_for_long(&cut)).await;
+    let settings = json!({ "tools": ["read_file"], "context": { "compact_at": 4500 } });
+    let session = app.session_with(settings).await;
+    app.write_file("notes.txt", "It is unknown where it was.");
+    let run = session.ask("Read it all").await;
+    assert_eq!((&run["status"], &run["output_text"]), (&json!("completed"), &json!("Done.")));
+    assert_eq!(compactions(&session).await[0][0], 3);
+    assert_eq!(run["model_requests"], 5, "the truncated reply and the summary count");
+    app.end_refused(&[]);
+}
+
+/// Ends a test in which this number of requests was too long.
+fn end_too_long(app: TestApp, number: usize) {
     let refusals = app.simulator.refusals();
-    assert!(!refusals.is_empty());
-    assert!(
-        refusals.iter().all(|refusal| refusal.starts_with("prompt is too long")),
-        "{refusals:?}"
-    );
+    assert_eq!(refusals.len(), number, "{refusals:?}");
+    let is_too_long = |refusal: &String| refusal.starts_with("prompt is too long");
+    assert!(refusals.iter().all(is_too_long), "{refusals:?}");
     let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
     app.end_refused(&refusals);
 }

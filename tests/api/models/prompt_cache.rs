@@ -32,7 +32,7 @@ fn input(usage: &Value) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_system_prompt_and_the_end_of_the_messages_are_marked() {
+async fn the_tools_the_system_prompt_and_the_end_of_the_messages_are_marked() {
     for (ttl, mark) in [
         (CacheTtl::FiveMinutes, json!({ "type": "ephemeral" })),
         (CacheTtl::Hour, json!({ "type": "ephemeral", "ttl": "1h" })),
@@ -43,7 +43,8 @@ async fn the_system_prompt_and_the_end_of_the_messages_are_marked() {
         session.ask("Are you there?").await;
         let body = app.upstream().body(0);
         assert_eq!((&body["cache_control"], &body["system"][0]["cache_control"]), (&mark, &mark));
-        assert_eq!(app.upstream().text(0).matches("cache_control").count(), 2);
+        assert_eq!(body["tools"].as_array().unwrap().last().unwrap()["cache_control"], mark);
+        assert_eq!(app.upstream().text(0).matches("cache_control").count(), 3);
         let usage = &usages(&session).await[0];
         let for_an_hour = usage["cache_creation_1h_input_tokens"].as_i64().unwrap_or_default();
         let written = count(usage, "cache_creation_input_tokens");
@@ -57,7 +58,7 @@ async fn the_operator_sets_the_ttl_or_turns_the_cache_off() {
     let system = json!([{ "type": "text", "text": SYSTEM,
                           "cache_control": { "type": "ephemeral", "ttl": "1h" } }]);
     for (args, marks, system) in
-        [(["--prompt-cache-ttl", "1h"], 2, system), (["--prompt-cache", "false"], 0, json!(SYSTEM))]
+        [(["--prompt-cache-ttl", "1h"], 3, system), (["--prompt-cache", "false"], 0, json!(SYSTEM))]
     {
         let setup = Setup { no_worker: true, ..Setup::default() };
         let app = TestApp::start_with(replies(&[says("Yes.")]), setup).await;
@@ -130,7 +131,43 @@ async fn a_session_of_fifty_rounds_reads_at_least_95_percent_of_what_the_cache_h
     assert!(read * 100 >= possible * 95, "{usages:?}");
     let upstream = app.upstream();
     let marks = (0..50).map(|index| upstream.text(index).matches("\"cache_control\"").count());
-    assert_eq!(marks.max(), Some(3));
+    assert_eq!(marks.max(), Some(4));
+}
+
+/// The API invalidates everything after other tools, and the messages after another tool choice.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_changed_request_can_read_is_read_and_what_it_cannot_is_reported() {
+    let long =
+        "I will look at the clock once more, because the time may have changed. ".repeat(100);
+    let looks = json!({ "content": [{ "type": "text", "text": long },
+        { "type": "tool_use", "name": "get_time", "input": {} }], "when_forbidden": "Noon." });
+    let app = cached(replies(&[looks, says("Noon.")])).await;
+    let session = app.session_with(json!({ "system": "Be brief. ".repeat(1000) })).await;
+    let tool = json!({ "name": "open_door", "description": "Opens a door.", "client": true,
+                       "input_schema": { "type": "object" } });
+    let plain = json!({ "content": "What time is it?" });
+    let limited = json!({ "content": "What time is it?", "limits": { "rounds": 1 } });
+    let with_tool = json!({ "content": "What time is it?", "tools": [tool] });
+    for message in [plain, limited, with_tool] {
+        session.ask_with(message).await;
+    }
+    let usages = usages(&session).await;
+    let read: Vec<i64> = usages.iter().map(|it| count(it, "cache_read_input_tokens")).collect();
+    let share = |index: usize| read[index] * 100 / input(&usages[index]);
+    // The same tools and tool choice: all but the newest message.
+    assert!(share(1) > 60 && share(2) > 90, "{usages:?}");
+    // The forced answer: tools and system prompt. Own tools: the pinned tools.
+    let body = app.upstream().body(0);
+    let tokens = |name: &str| i64::try_from(body[name].to_string().len() / 4).unwrap();
+    let [tools, system] = ["tools", "system"].map(tokens);
+    assert!(read[3] > (tools + system) * 9 / 10 && read[3] < tools + system + 100, "{usages:?}");
+    assert!(read[4] > tools * 8 / 10 && read[4] < tools + 100, "{usages:?}");
+    let events = session.events().await;
+    let ends = events.iter().filter(|event| event["type"] == "span.model_request_end");
+    let levels: Vec<&Value> = ends.map(|event| &event["prefix_changed"]["level"]).collect();
+    let none = &Value::Null;
+    assert_eq!(levels, [none, none, none, &json!("tool_choice"), &json!("tools"), none]);
+    app.end_refused(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

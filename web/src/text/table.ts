@@ -237,6 +237,7 @@ export const table = {
   hashes: ["Hashes of the prefix", "Prüfsummen des Anfangs"],
   cacheBroke: ["The cached prefix ends here: {0}", "Der gecachte Anfang endet hier: {0}"],
   level_tools: ["the tools changed", "die Werkzeuge haben sich geändert"],
+  level_tool_choice: ["the tool choice changed", "die Vorgabe zu Werkzeugen hat sich geändert"],
   level_system: ["the system prompt changed", "die Systemanweisung hat sich geändert"],
   level_messages: ["message {0} changed", "Nachricht {0} hat sich geändert"],
   body: ["Exact body", "Genauer Inhalt"],

@@ -17,7 +17,7 @@ fn settings() -> Settings {
 }
 
 fn whole(text: &str) -> Messages<'_> {
-    Messages { text, far_breakpoint: None, is_compacted: false }
+    Messages { text, far_breakpoint: None, is_compacted: false, container: None }
 }
 
 const FIVE: Option<CacheTtl> = Some(CacheTtl::FiveMinutes);
@@ -30,7 +30,8 @@ fn a_body_consists_of_head_messages_and_tool_choice() {
         r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
         r#""cache_control":{"type":"ephemeral"},"#,
         r#""system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"#,
-        r#""tools":[{"name":  "f"}],"messages":[{"role":"user","content":[]}],"#,
+        r#""tools":[{"name":  "f","cache_control":{"type":"ephemeral"}}],"#,
+        r#""messages":[{"role":"user","content":[]}],"#,
         r#""tool_choice":{"type":"tool","name":"f"}}"#,
     );
     assert_eq!(body(&head, whole(r#"{"role":"user","content":[]}"#), &choice), expected);
@@ -65,8 +66,11 @@ fn the_far_breakpoint_is_inserted_into_its_block_only_when_caching_is_on() {
     let far_breakpoint = text.find("}]}");
     let ends = |cache: Option<CacheTtl>, messages: &str| {
         let head = Head::new(&settings(), None, cache).unwrap();
-        let body =
-            body(&head, Messages { text, far_breakpoint, is_compacted: false }, &ToolChoice::AUTO);
+        let body = body(
+            &head,
+            Messages { text, far_breakpoint, is_compacted: false, container: None },
+            &ToolChoice::AUTO,
+        );
         let end = format!(r#""messages":[{messages}]}}"#);
         assert!(body.ends_with(end.as_bytes()), "{body:?}");
     };
@@ -120,6 +124,12 @@ fn tools_of_the_run_follow_those_of_the_session() {
     let head = Head::new(&settings(), Some(&more), None).unwrap();
     let body = body(&head, whole(""), &ToolChoice::AUTO);
     let expected = br#""tools":[{"name":  "f"},{"name":"g", "x":1e3}],"messages":"#;
+    assert!(body.windows(expected.len()).any(|part| part == expected), "{body:?}");
+
+    // The breakpoint stays where other requests of the session have it.
+    let head = Head::new(&settings(), Some(&more), FIVE).unwrap();
+    let body = super::body(&head, whole(""), &ToolChoice::AUTO);
+    let expected = br#"{"name":  "f","cache_control":{"type":"ephemeral"}},{"name":"g", "x":1e3}]"#;
     assert!(body.windows(expected.len()).any(|part| part == expected), "{body:?}");
 }
 
