@@ -35,7 +35,8 @@ async fn a_session_names_server_tools_like_other_tools_and_they_are_sent_after_b
             json!({ "type": "web_search_20250305", "name": "web_search", "max_uses": 3,
                     "allowed_domains": ["example.org"] }),
             json!({ "type": "code_execution_20260521", "name": "code_execution" }),
-            json!({ "name": "open_door", "input_schema": { "type": "object" } }),
+            json!({ "name": "open_door", "input_schema": { "type": "object" },
+                    "cache_control": { "type": "ephemeral" } }),
         ]
     );
 }
