@@ -45,34 +45,34 @@ async fn a_response_in_the_background_is_read_and_cancelled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_connection_cancels_the_run_unless_it_is_in_the_background() {
-    let app = TestApp::start(hangs_first()).await;
+    let full: String = (0..40).map(|index| format!("word{index} ")).collect();
+    let mut slow = says(&full);
+    slow["chunk"] = json!(7);
+    slow["pace_ms"] = json!(25);
+    let app = TestApp::start(replies(&[slow])).await;
     for (is_background, message, status) in
-        [(false, "hang", "cancelled"), (true, "hang again", "in_progress")]
+        [(false, "One", "cancelled"), (true, "Two", "completed")]
     {
         let others = json!({ "stream": true, "background": is_background });
         let mut stream = post(&app, &json!(message), &others).send().await.unwrap();
-        let mut received = Vec::new();
-        while !String::from_utf8_lossy(&received).contains("output_text.delta") {
-            received.extend(stream.chunk().await.unwrap().unwrap());
+        let mut received = String::new();
+        while !received.contains("output_text.delta") || !received.ends_with("\n\n") {
+            received += std::str::from_utf8(&stream.chunk().await.unwrap().unwrap()).unwrap();
         }
         drop(stream);
-        let received = parsed(&String::from_utf8(received).unwrap());
-        let response = &received[0]["response"];
-        let next = app.post(&format!("/v1/sessions/{}/messages", session_of(response)));
-        let next = next.json(&json!({ "content": "Hello" })).send().await.unwrap();
-        assert_eq!(next.status(), 202);
-        reached(&app, response, status).await;
+        let mut all = parsed(&received);
+        let response = all[0]["response"].clone();
         // The rest of the stream, with the end of the run.
-        let last = received.last().unwrap()["sequence_number"].as_u64().unwrap();
-        let rest = format!("{}?stream=true&starting_after={last}", path(response));
-        let rest = app.get(&rest);
-        let (rest, _) = tokio::join!(events(rest), async {
-            success(app.post(&format!("{}/cancel", path(response)))).await
-        });
-        assert_eq!(rest.last().unwrap()["response"]["status"], "cancelled");
-        let all: Vec<Value> = received.iter().chain(&rest).cloned().collect();
+        let last = all.last().unwrap()["sequence_number"].as_u64().unwrap();
+        let rest = format!("{}?stream=true&starting_after={last}", path(&response));
+        all.extend(events(app.get(&rest)).await);
+        assert_eq!(all.last().unwrap()["response"]["status"], status);
+        let deltas = all.iter().filter(|it| it["type"] == "response.output_text.delta");
+        let joined: String = deltas.map(|it| it["delta"].as_str().unwrap()).collect();
+        assert_eq!(joined == full, is_background, "{joined}");
         let item = ["content_part.added", "output_text.delta", "output_text.done"];
         assert!(kinds(&all).windows(3).any(|kinds| kinds == item), "{all:?}");
+        assert_eq!(reached(&app, &response, status).await["id"], response["id"]);
     }
 }
 
@@ -84,6 +84,7 @@ async fn an_earlier_response_of_a_run_ends_where_it_ended() {
     let asked = create(&app, json!("Look"), tools).await;
     let output = json!([{ "type": "function_call_output", "call_id": "toolu_1", "output": "1" }]);
     let answered = go_on(&app, &asked, output).await;
+    assert_eq!((text(&asked), text(&answered)), (String::new(), "Done.".to_owned()));
     for response in [&asked, &answered] {
         let stream = events(app.get(&format!("{}?stream=true", path(response)))).await;
         assert_eq!(stream.last().unwrap()["response"]["output"], response["output"]);
