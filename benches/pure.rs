@@ -79,7 +79,7 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
 }
 
 fn whole(text: &str) -> Messages<'_> {
-    Messages { text, far_breakpoint: None, is_compacted: false }
+    Messages { text, far_breakpoint: None, is_compacted: false, container: None }
 }
 
 /// Formats an event from its body to the SSE frame.

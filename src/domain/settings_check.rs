@@ -33,7 +33,7 @@ impl Capabilities {
     pub fn refusals(&self, settings: &Settings) -> Vec<UnsupportedSetting> {
         let mut found = Vec::new();
         let mut refuse = |pointer, reason| {
-            found.push(UnsupportedSetting { pointer: Cow::Borrowed(pointer), reason })
+            found.push(UnsupportedSetting { pointer: Cow::Borrowed(pointer), reason });
         };
         let Settings { model, max_tokens, .. } = settings;
         if let Some(most) = self.max_tokens.filter(|most| max_tokens > most) {

@@ -26,13 +26,11 @@ pub enum RefusedContent {
 impl ModelError {
     /// Returns the part of the history that the server rejects, if the error names one.
     pub(super) fn refused_content(&self) -> Option<RefusedContent> {
-        match self {
-            // The API does not document which of these statuses it uses for a lost container.
-            Self::Api { status: Some(404 | 410), message, .. } => {
-                names_container(message).then_some(RefusedContent::Container)
-            }
-            _ => self.refusal().and_then(|(message, paths)| refused_content(message, paths)),
+        // The API does not document which of these statuses it uses for a lost container.
+        if let Self::Api { status: Some(404 | 410), message, .. } = self {
+            return names_container(message).then_some(RefusedContent::Container);
         }
+        self.refusal().and_then(|(message, paths)| refused_content(message, paths))
     }
 
     /// Returns the message of an `invalid_request_error` and the paths that it lists.

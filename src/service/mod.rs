@@ -28,6 +28,7 @@ pub(crate) mod history;
 pub(crate) mod idempotency;
 pub(crate) mod inherited_fields;
 pub(crate) mod json;
+pub(crate) mod known_sessions;
 pub(crate) mod lookup;
 pub(crate) mod messages;
 pub(crate) mod metadata;

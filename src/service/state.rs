@@ -12,7 +12,7 @@ use super::agents::shared_agent::OperatorAgents;
 use super::change_feed::feed::ChangeFeed;
 use super::concurrency_limit::{ConcurrencyLimit, MAX_WAIT, MAX_WAITING};
 use super::deletion_permits::DeletionPermits;
-use super::messages::KnownSessions;
+use super::known_sessions::KnownSessions;
 use super::session_settings::model_rules::ModelRules;
 use crate::bus::Bus;
 use crate::domain::limits::Limits;

@@ -22,10 +22,10 @@ use crate::service::client_events::{ClientEvents, EventResult, PostEvents};
 use crate::service::client_tool::ClientTool;
 use crate::service::content::ContentInput;
 use crate::service::deadline::in_time;
+use crate::service::known_sessions::KnownConversation;
 use crate::service::lookup::{find_current_run, find_run};
 use crate::service::messages::{
-    KnownConversation, MessageInput, NewMessage, PostMessage, PostedRun, post_message,
-    start_message,
+    MessageInput, NewMessage, PostMessage, PostedRun, post_message, start_message,
 };
 use crate::service::offload::offload;
 use crate::service::session_settings::CreateSession;

@@ -149,7 +149,7 @@ impl Assembler {
             refusal: message.read("stop_details").unwrap_or_default(),
             compaction: compaction(&self.usage),
             applied_edits: self.applied_edits.clone().filter(|edits| are_edits(edits)),
-            container: message.read("container").and_then(container),
+            container: message.read("container").as_ref().and_then(container),
         })
     }
 
@@ -228,7 +228,7 @@ fn are_edits(edits: &RawValue) -> bool {
 }
 
 /// The container that a reply names.
-fn container(reported: RawObject) -> Option<Container> {
+fn container(reported: &RawObject) -> Option<Container> {
     let id = reported.read("id")?;
     Some(Container { id, expires_at: reported.read("expires_at") }).filter(Container::is_valid)
 }

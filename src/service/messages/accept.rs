@@ -71,6 +71,11 @@ impl MessagePost<'_> {
     async fn admit(&self, mut new: NewRun<'_>) -> Result<Option<PostedRun>, Error> {
         faults::point(Point::PostRead).await;
         let service = self.service;
+        // A run that goes early must not lose to that of another message, which may be the same one sent
+        // again. Those that need a check do not go early, and take long.
+        let known_sessions = &service.known_sessions;
+        let _guard =
+            if self.needs_check { None } else { known_sessions.enter(new.session_id).await };
         // Free again when the message is refused, or when the client closes the connection.
         let reserved = match reserve_message(service, &new).await {
             Ok(reserved) => reserved,

@@ -11,11 +11,11 @@
 
 use std::time::Duration;
 
-use super::known_sessions::KnownSession;
 use super::message_post::MessagePost;
 use crate::bus::Reservation;
 use crate::domain::claim::{Claimed, Fence, Permissions};
 use crate::domain::file::may_refer;
+use crate::service::known_sessions::KnownSession;
 use crate::store::accept::NewRun;
 
 impl MessagePost<'_> {

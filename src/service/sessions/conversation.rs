@@ -7,7 +7,7 @@ use crate::domain::ids::SessionId;
 use crate::service::creator::Creator;
 use crate::service::deadline::in_time;
 use crate::service::error::Error;
-use crate::service::messages::KnownConversation;
+use crate::service::known_sessions::KnownConversation;
 use crate::service::session_settings::CreateSession;
 use crate::service::state::Service;
 use crate::store::sessions::{Continued, find_continued};

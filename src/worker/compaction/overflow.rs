@@ -17,7 +17,7 @@ use crate::worker::run::stop_cause::StopCause;
 /// A request or a reply that does not fit into the model's context window.
 enum Overflow {
     Refused(ModelError),
-    Truncated(TimedReply),
+    Truncated(Box<TimedReply>),
 }
 
 impl Compactor {
@@ -34,7 +34,7 @@ impl Compactor {
             let overflow = match model.reply(state, parameters).await {
                 Err(StopCause::Model(error)) if error.is_too_long() => Overflow::Refused(error),
                 Ok(reply) if reply.stop == ModelStop::ModelContextWindowExceeded => {
-                    Overflow::Truncated(TimedReply { reply, started })
+                    Overflow::Truncated(Box::new(TimedReply { reply, started }))
                 }
                 ended => return ended,
             };
@@ -96,7 +96,7 @@ impl Overflow {
         let error = match self {
             Self::Refused(error) => error,
             Self::Truncated(timed) => {
-                model.discard(state, timed).await?;
+                model.discard(state, *timed).await?;
                 return Ok(None);
             }
         };

@@ -88,7 +88,7 @@ impl ModelCalls<'_> {
         let request = request.as_ref();
         self.report_replaced(&mut state.progress, &mut events);
         let (events, state_changes) = (events.as_slice(), &[StateChange::Container(None)]);
-        let step = StepCommit { events, state_changes, request, ..Default::default() };
+        let step = StepCommit { events, request, state_changes, ..Default::default() };
         state.writer.store(&[], &step).await?;
         state.writer.reload_transcript().await
     }

@@ -233,17 +233,14 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Commits a step with a reply. If it also has the results of all calls, the next request is sent
-    /// meanwhile.
+    /// Commits a step with a reply. The model is not asked meanwhile, even if the step has the results of
+    /// all calls: a crash then loses one reply, not two.
     async fn commit_reply(
         &mut self,
         step: OwnedStep,
         outcome: Option<&Outcome>,
     ) -> Result<(), StopCause> {
         let writer = &mut self.state.writer;
-        if step.reply_events.is_some() && outcome.is_none() {
-            return writer.begin(step).await;
-        }
         let settles = outcome.map(|outcome| (RunStatus::Completed, outcome));
         writer.store(&step.messages, &StepCommit { settles, ..step.borrowed() }).await
     }

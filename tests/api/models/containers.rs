@@ -38,7 +38,7 @@ fn text(text: &str) -> Value {
 }
 
 /// A script whose code runs to its end within the first reply.
-fn complete(more: Value) -> Value {
+fn complete(more: &Value) -> Value {
     let mut first = json!({ "content": [code(), result(), text("Done.")] });
     first.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     json!({ "conversations": [{ "when": "again", "replies": [says("Again.")] },
@@ -87,7 +87,7 @@ async fn code_that_waits_for_a_call_continues_in_its_container() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_container_is_left_out_of_the_next_request() {
-    let mut script = complete(json!({}));
+    let mut script = complete(&json!({}));
     script["container_ms"] = json!(0);
     let app = app(script).await;
     let session = session(&app).await;
@@ -99,7 +99,7 @@ async fn an_expired_container_is_left_out_of_the_next_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_the_server_has_lost_is_left_out_after_one_refusal() {
-    let app = app(complete(json!({ "container": "lost" }))).await;
+    let app = app(complete(&json!({ "container": "lost" }))).await;
     let session = session(&app).await;
     session.ask("Run it").await;
     for _ in 0..2 {

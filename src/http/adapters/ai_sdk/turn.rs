@@ -13,10 +13,10 @@ use crate::http::adapters::turn::{AppliedTurn, MessageDraft, OpenSession, Turn};
 use crate::http::error::ApiError;
 use crate::service::client_tool::ClientTool;
 use crate::service::content::ContentInput;
+use crate::service::known_sessions::KnownConversation;
 use crate::service::lookup::{find_current_run, find_run};
 use crate::service::messages::{
-    KnownConversation, KnownMessage, NewMessage, PostMessage, PostedRun, find_known,
-    withdraw_message,
+    KnownMessage, NewMessage, PostMessage, PostedRun, find_known, withdraw_message,
 };
 use crate::service::{Error, Service};
 

@@ -45,7 +45,8 @@ async fn a_response_in_the_background_is_read_and_cancelled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_connection_cancels_the_run_unless_it_is_in_the_background() {
-    let full: String = (0..40).map(|index| format!("word{index} ")).collect();
+    let words: Vec<String> = (0..40).map(|index| format!("word{index} ")).collect();
+    let full = words.concat();
     let mut slow = says(&full);
     slow["chunk"] = json!(7);
     slow["pace_ms"] = json!(25);

@@ -2,7 +2,9 @@
 //! and to post a message by the id that a client has given the session.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Mutex as Gate, OwnedMutexGuard};
 
 use crate::domain::claim::Claimed;
 use crate::domain::ids::{SessionId, TenantId};
@@ -18,16 +20,19 @@ const BASE_BYTES: usize = 1024;
 
 /// What this process knows of a session.
 #[derive(Debug, Clone)]
-pub(super) struct KnownSession {
+pub(in crate::service) struct KnownSession {
     tenant: TenantId,
     external_id: Option<String>,
     /// The newest message, if this process has accepted it.
     newest: Option<AcceptedMessage>,
-    pub(super) settings: Settings,
-    pub(super) workspace: Option<String>,
-    pub(super) is_fork: bool,
+    pub(in crate::service) settings: Settings,
+    pub(in crate::service) workspace: Option<String>,
+    pub(in crate::service) is_fork: bool,
     /// The session has had no message yet.
-    pub(super) is_unused: bool,
+    pub(in crate::service) is_unused: bool,
+    /// Held while a message is accepted whose run may have started: no other message may be accepted
+    /// before it.
+    gate: Arc<Gate<()>>,
 }
 
 /// A message that has started a run.
@@ -48,6 +53,12 @@ pub(crate) struct KnownConversation {
     /// The id of the newest message.
     pub(crate) newest: Option<String>,
 }
+
+/// Keeps other messages of a session waiting until it is dropped.
+#[derive(Debug)]
+pub(in crate::service) struct AcceptGuard(
+    #[expect(dead_code, reason = "dropped")] OwnedMutexGuard<()>,
+);
 
 /// The sessions that this process has created or has accepted messages for.
 #[derive(Debug, Default)]
@@ -78,12 +89,13 @@ impl KnownSessions {
             workspace,
             is_fork: false,
             is_unused: true,
+            gate: Arc::default(),
         };
         self.state().insert(session.id, known);
     }
 
     /// Adds the session of a run that has started, and whether its tenant has a budget.
-    pub(super) fn add_started(&self, new: &NewRun<'_>, run: &Claimed) {
+    pub(in crate::service) fn add_started(&self, new: &NewRun<'_>, run: &Claimed) {
         let tenant = new.tenant;
         let newest = AcceptedMessage {
             id: new.message_id.to_owned(),
@@ -107,6 +119,7 @@ impl KnownSessions {
             workspace,
             is_fork: run.is_fork,
             is_unused: false,
+            gate: Arc::default(),
         };
         state.insert(run.session_id, known);
     }
@@ -148,9 +161,20 @@ impl KnownSessions {
         self.state().remove(session_id);
     }
 
+    /// Waits until no message that may have started its run is being accepted by the session, and keeps
+    /// others waiting until the guard is dropped. None for a session that is not known.
+    pub(in crate::service) async fn enter(&self, session_id: SessionId) -> Option<AcceptGuard> {
+        let gate = {
+            let state = self.state();
+            let (_, known) = state.sessions.get(&session_id)?;
+            Arc::clone(&known.gate)
+        };
+        Some(AcceptGuard(gate.lock_owned().await))
+    }
+
     /// The session, if it is known, belongs to the tenant, neither has a budget, and its newest message
     /// is another one. From now on it is not unused, in any case.
-    pub(super) fn next_run(&self, new: &NewRun<'_>) -> Option<KnownSession> {
+    pub(in crate::service) fn next_run(&self, new: &NewRun<'_>) -> Option<KnownSession> {
         let NewRun { tenant, session_id, .. } = *new;
         let mut state = self.state();
         state.clock += 1;
@@ -250,6 +274,7 @@ mod tests {
             workspace: None,
             is_fork: false,
             is_unused: true,
+            gate: Arc::default(),
         }
     }
 
