@@ -99,6 +99,7 @@ test("a key is entered once and kept for the tab; a revoked key is replaced and 
   await tab.reload();
   await status(tab, "Done").waitFor();
   assert.equal(await tab.evaluate(() => JSON.stringify(localStorage).includes("tsk_")), false);
+  await tab.getByText("A link and code.").waitFor();
   const before = await shown(tab);
   await service.command("keys", "revoke", key.slice(0, key.lastIndexOf("_")));
   await tab.getByText("The service refused the key.").waitFor();
