@@ -99,7 +99,12 @@ async fn the_client_submits_results_one_by_one() {
     assert_eq!(session.verify().await["findings"], json!([]));
     session.accepted(session.submit_results(&json!([result("toolu_1", &json!("one"))]))).await;
     assert_eq!(session.settled(&run).await["output_text"], "one and three");
-    assert_eq!(app.upstream().body(0)["tools"][1], definition());
+    // The last tool of the session, so the prompt cache has a breakpoint after it.
+    let mut sent = app.upstream().body(0)["tools"][1].clone();
+    assert_eq!(sent["cache_control"].take(), json!({ "type": "ephemeral" }));
+    let mut expected = definition();
+    expected["cache_control"] = Value::Null;
+    assert_eq!(sent, expected);
     let kinds = [
         "user.message",
         "session.status_running",

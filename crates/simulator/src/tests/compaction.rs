@@ -55,7 +55,7 @@ async fn a_summary_is_the_whole_reply_and_counts_in_its_iteration() {
     let expected = json!({
         "id": "msg", "type": "message", "role": "assistant", "model": "simulator",
         "content": [{ "type": "compaction", "content": text, "signature": "signed" }],
-        "stop_reason": "compaction", "stop_sequence": null, "stop_details": null,
+        "stop_reason": "compaction", "stop_sequence": null, "stop_details": null, "container": null,
         "usage": {
             "input_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
             "cache_creation": nothing, "output_tokens": 0, "service_tier": "standard",
