@@ -121,7 +121,10 @@ impl Testbed {
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
-        let Ok(response) = request.json(body).send().await else { return Ok(None) };
+        let Ok(response) = request.json(body).send().await else {
+            self.count_unanswered(key);
+            return Ok(None);
+        };
         match response.status() {
             status if status.is_success() => Ok(response.json().await.ok()),
             status => {
@@ -131,8 +134,18 @@ impl Testbed {
                     [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
                 let is_unavailable = status == StatusCode::SERVICE_UNAVAILABLE;
                 ensure!(is_busy || is_unavailable, "{path}: {status}: {text}");
+                if is_unavailable {
+                    self.count_unanswered(key);
+                }
                 Ok(None)
             }
+        }
+    }
+
+    /// Counts a try to post a message whose commit may have failed.
+    fn count_unanswered(&self, key: Option<&str>) {
+        if let Some(key) = key {
+            *locked(&self.unanswered).entry(key.to_owned()).or_default() += 1;
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use simulator::RecordedRequest;
 
 use crate::rebuild::{asks_for_a_summary, user_text};
-use crate::testbed::Testbed;
+use crate::testbed::{Testbed, locked};
 
 /// The stored requests of a run.
 #[derive(Debug, sqlx::FromRow)]
@@ -13,8 +13,8 @@ struct Stored {
     key: String,
     calls: i32,
     summaries: i32,
-    /// Requests whose replies may have been lost: one for each takeover of the run, and one if it
-    /// was cancelled.
+    /// Requests whose replies may have been lost: one for each takeover of the run, one if it was
+    /// cancelled, and one for each try to post its message that was not answered.
     lost: i32,
 }
 
@@ -31,7 +31,12 @@ impl Testbed {
                 *answered.entry(user_text(&request.body)?).or_default() += 1;
             }
         }
-        let runs = self.stored().await?;
+        let mut runs = self.stored().await?;
+        // The model may have been asked while a message was being accepted that was not.
+        let unanswered = locked(&self.unanswered).clone();
+        for run in &mut runs {
+            run.lost += unanswered.get(&run.key).copied().unwrap_or(0);
+        }
         for run in &runs {
             let calls = answered.get(&run.key).copied().unwrap_or(0);
             self.compare(&run.key, calls, run.calls, run.lost);

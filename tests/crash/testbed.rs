@@ -1,6 +1,7 @@
 //! The environment of one scenario: two nodes on one database, a simulated model, a workspace, and
 //! a record of the faults that were injected.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,6 +81,8 @@ pub(crate) struct Testbed {
     node_events: Mutex<Vec<RecordedEvent>>,
     /// The idempotency keys of accepted messages, with the ids of their runs.
     pub(crate) accepted: Mutex<Vec<(String, String)>>,
+    /// The number of tries to post the message with a key that were not answered.
+    pub(crate) unanswered: Mutex<HashMap<String, i32>>,
     pub(crate) sessions: Mutex<Vec<String>>,
 }
 
@@ -143,6 +146,7 @@ impl Testbed {
             nodes,
             node_events: Mutex::default(),
             accepted: Mutex::default(),
+            unanswered: Mutex::default(),
             sessions: Mutex::default(),
         }))
     }
