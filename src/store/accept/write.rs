@@ -20,7 +20,7 @@ pub enum AcceptStatus {
     Written(Box<WrittenAccept>),
     /// The session does not accept it; nothing was written.
     Refused,
-    /// A run was accepted before with the same key or message ID.
+    /// Another statement has just accepted a run with the same key or message ID.
     Repeated,
     /// Another transaction has locked the session, or the session does not exist; nothing was written.
     Skipped,

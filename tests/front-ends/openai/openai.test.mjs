@@ -186,7 +186,7 @@ for (const { version, OpenAI } of [{ version: 6, OpenAI: OpenAI6 }, { version: 7
           return true;
         });
       };
-      await fails({ model: "nobody" }, 404, "model_not_found");
+      await fails({ model: "unknown" }, 404, "model_not_found");
       await fails({ messages: [] }, 422, "validation_failed");
       await fails({ messages: [user("Please break")] }, 502, "run_failed");
       const stream = await client.chat.completions.create({ model: "default", messages: [user("Please break")], stream: true });

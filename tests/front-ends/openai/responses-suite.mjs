@@ -182,7 +182,7 @@ export function suite(version, OpenAI) {
           return true;
         });
       };
-      await fails({ model: "nobody" }, 404, "model_not_found");
+      await fails({ model: "unknown" }, 404, "model_not_found");
       await fails({ input: [] }, 422, "validation_failed");
       await fails({ previous_response_id: "resp_1" }, 404, "run_not_found");
       await fails({ input: "Please break" }, 502, "run_failed");

@@ -71,7 +71,7 @@ async fn members_that_the_service_cannot_honour_are_refused() {
     for (member, value, pointer) in [
         ("resources", json!([{ "type": "file", "file_id": "file_1" }]), "/resources"),
         ("vault_ids", json!(["vlt_1"]), "/vault_ids"),
-        ("agent", json!("nobody"), "/agent"),
+        ("agent", json!("unknown"), "/agent"),
         ("agent", json!({ "type": "robot", "id": "general" }), "/agent/type"),
         ("agent", json!({ "type": "agent", "id": "general", "system": "x" }), "/agent/type"),
         ("metadata", json!({ "a": 1 }), "/metadata/a"),

@@ -167,7 +167,7 @@ async fn a_refused_request_has_an_error_of_the_protocol_and_leaves_no_session() 
     assert_eq!(refusal(hi.clone(), json!({ "n": 2 })).await, invalid("/n"));
     let audio = json!([{ "role": "user", "content": [{ "type": "input_audio" }] }]);
     assert_eq!(refusal(audio, json!({})).await, invalid("/messages/0/content/0"));
-    let unknown = refusal(hi.clone(), json!({ "model": "nobody" })).await;
+    let unknown = refusal(hi.clone(), json!({ "model": "unknown" })).await;
     assert_eq!((unknown.0, unknown.1), (404, json!("model_not_found")));
     let anonymous = crate::support::client_with(None).post(app.url("/openai/v1/chat/completions"));
     let anonymous = anonymous.json(&json!({})).send().await.unwrap();
@@ -188,7 +188,7 @@ async fn agents_are_models() {
     let ids: Vec<&Value> = models["data"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
     assert_eq!((&models["object"], ids[0]), (&json!("list"), &json!("default")));
     assert!(ids.contains(&&json!("ringer")), "{models}");
-    for (name, expected) in [("ringer", 200), ("default", 200), ("nobody", 404)] {
+    for (name, expected) in [("ringer", 200), ("default", 200), ("unknown", 404)] {
         let path = format!("/openai/v1/models/{name}");
         assert_eq!(app.get(&path).send().await.unwrap().status(), expected, "{name}");
     }

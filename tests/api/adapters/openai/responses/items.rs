@@ -166,7 +166,7 @@ async fn requests_that_the_service_cannot_fulfil_are_refused_and_leave_no_sessio
         let expected = (422, "validation_failed".to_owned(), pointer.to_owned());
         assert_eq!(refused, expected, "{input} {others}");
     }
-    let (status, code, _) = refusal(post(&app, &hi, &json!({ "model": "nobody" }))).await;
+    let (status, code, _) = refusal(post(&app, &hi, &json!({ "model": "unknown" }))).await;
     assert_eq!((status, &*code), (404, "model_not_found"));
     let page = success(app.get("/v1/sessions")).await;
     assert_eq!(page["data"], json!([]));
