@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
 
 use super::account::Account;
 use super::binaries::Binaries;
@@ -23,9 +22,6 @@ const SOCKET_NAME: &str = ".s.PGSQL.5432";
 
 /// The lock file next to the socket. It contains the server's process id.
 pub(super) const SOCKET_LOCK: &str = ".s.PGSQL.5432.lock";
-
-/// Time for the watchdog to remove a folder; it checks the server ten times per second.
-const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The folders of a private server.
 #[derive(Debug)]
@@ -84,17 +80,8 @@ impl Layout {
         self.make_socket_dir(account)
     }
 
-    /// Creates the socket's folder again after the server died. The watchdog of the dead server
-    /// removes a short one, with a short delay.
-    pub(super) fn renew_socket_dir(&self, account: Account) -> Result<(), PrivatePostgresError> {
-        let deadline = Instant::now() + REMOVAL_TIMEOUT;
-        while self.has_short_socket_dir() && self.socket_dir.exists() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        self.make_socket_dir(account)
-    }
-
-    fn make_socket_dir(&self, account: Account) -> Result<(), PrivatePostgresError> {
+    /// Creates the folder of the socket unless it exists.
+    pub(super) fn make_socket_dir(&self, account: Account) -> Result<(), PrivatePostgresError> {
         if let Err(error) = private_dir(&self.socket_dir)
             && error.kind() != io::ErrorKind::AlreadyExists
         {

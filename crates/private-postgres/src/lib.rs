@@ -140,8 +140,8 @@ impl PrivatePostgres {
     }
 
     fn start_again(&mut self) -> Result<(), PrivatePostgresError> {
-        self.server.close_pipe();
-        self.layout.renew_socket_dir(self.account)?;
+        self.server.dismiss_watchdog();
+        self.layout.make_socket_dir(self.account)?; // a failed restart removes a short one
         self.server = Server::start(&self.layout, &self.binaries, self.account, self.durability)?;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The server process: start under a watchdog, wait for readiness, stop.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ExitStatus};
@@ -57,8 +58,8 @@ const THROWAWAY: [&str; 9] = [
 pub(super) struct Server {
     child: Child,
     log: PathBuf,
-    /// The write end of the watchdog's pipe. Nothing is written to it: its end of file is the
-    /// signal.
+    /// The write end of the watchdog's pipe. Its end of file is the signal; a line dismisses the
+    /// watchdog.
     pipe: Option<ChildStdin>,
 }
 
@@ -79,6 +80,7 @@ impl Server {
                 Err(PrivatePostgresError::Exited { .. })
                     if seen && pause < Duration::from_secs(3) =>
                 {
+                    server.dismiss_watchdog();
                     std::thread::sleep(pause);
                     pause *= 2;
                 }
@@ -146,10 +148,12 @@ impl Server {
         matches!(self.exit_status(), Ok(Some(_)))
     }
 
-    /// Closes the pipe of the watchdog after the server ended; the watchdog then removes its
-    /// folders.
-    pub(super) fn close_pipe(&mut self) {
-        self.pipe = None;
+    /// Ends the watchdog of a server that has ended and will be started again. It would remove the
+    /// folder of the socket, which the next server uses as well.
+    pub(super) fn dismiss_watchdog(&mut self) {
+        if let Some(mut pipe) = self.pipe.take() {
+            let _ = pipe.write_all(b"\n"); // fails only if the watchdog was killed
+        }
     }
 
     /// Stops the server: rolls open transactions back and writes a checkpoint. If that takes too

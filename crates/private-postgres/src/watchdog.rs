@@ -5,7 +5,8 @@
 //! so the owner's child is the postmaster. Before that, it starts a helper, detached so that the
 //! postmaster has no unknown child. The helper waits for the end of file on the pipe: the kernel
 //! closes the write end when the owner ends, even by SIGKILL. The helper then requests a fast
-//! shutdown, waits for the server's end, and removes the two FOLDERs (empty for none).
+//! shutdown, waits for the server's end, and removes the two FOLDERs (empty for none). A line on the
+//! pipe ends the helper instead: the owner starts the server again, in the same folders.
 //!
 //! The helper signals only the process that the cluster's own `postmaster.pid` names, so it never
 //! signals another program with a reused process id. It treats a missing `postmaster.pid` as the
@@ -22,8 +23,8 @@ use super::account::Account;
 pub(super) const SHELL: &str = "/bin/sh";
 
 /// Returns the command that runs `postgres` on `cluster` under the watchdog. The caller adds the
-/// server's arguments. The command's standard input is the pipe of the watchdog: the owner never
-/// writes to it, and closing it stops the server.
+/// server's arguments. The command's standard input is the pipe of the watchdog: closing it stops the
+/// server.
 pub(super) fn command(
     account: Account,
     postgres: &Path,

@@ -6,7 +6,8 @@ shift 3
 exec 3<&0
 
 ( (
-    read -r _ <&3
+    # A line dismisses the watchdog; only the end of the owner is an end of file without one.
+    read -r _ <&3 && exit
     requested=
     checks=0
     while kill -0 $$ && [ "$checks" -lt 600 ]; do
