@@ -25,11 +25,9 @@ use tokio_util::task::TaskTracker;
 use crate::bus::{Bus, link};
 use crate::config::{Collector, Config, Listen};
 use crate::domain::api_key::ApiKey;
-use crate::domain::model::Models;
 use crate::http::{DatabaseProbe, Health, MetricsAccess};
 use crate::metrics::Metrics;
-use crate::model::Model;
-use crate::model::catalog::refresh_periodically;
+use crate::model::catalog::Catalog;
 use crate::service::watch_queue;
 use crate::spans::{self, Export};
 use crate::telemetry::lost_lines;
@@ -71,8 +69,8 @@ pub struct Application {
     metrics: Arc<Metrics>,
     pools: Pools,
     simulator: Option<Running>,
-    /// The model server whose list of models is read, and the catalog that receives it.
-    catalog: Option<(Model, Arc<Models>)>,
+    /// The model servers whose lists of models are read, if they are.
+    catalog: Option<Catalog>,
     private_postgres: Option<PrivatePostgres>,
     draining: CancellationToken,
     traces: Option<Export>,
@@ -195,8 +193,8 @@ impl Application {
             tasks.spawn(link(Arc::clone(&self.bus), self.pools.bus.clone(), unlink.clone()));
         let (pool, stop) = (self.pools.admission.clone(), self.draining.clone());
         tasks.spawn(watch_queue(pool, Arc::clone(&self.bus), self.metrics, stop));
-        if let Some((model, models)) = self.catalog {
-            tasks.spawn(refresh_periodically(model, models, self.draining.clone()));
+        if let Some(catalog) = self.catalog {
+            tasks.spawn(catalog.refresh_periodically(self.draining.clone()));
         }
         tasks.spawn(unlink.clone().run_until_cancelled_owned(self.pools.close_idle_periodically()));
         let flush = CancellationToken::new();

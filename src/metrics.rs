@@ -3,6 +3,7 @@
 //! A value rather than a global, because tests run many services in one process.
 
 mod labels;
+mod providers;
 mod tool_servers;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use crate::domain::prefix::PrefixChange;
 use crate::domain::run_status::RunStatus;
 use crate::domain::sent_history::SentHistoryChange;
 use crate::spans::Spans;
+use providers::ProviderMetrics;
 pub use tool_servers::ReadReports;
 use tool_servers::ToolServerMetrics;
 
@@ -45,6 +47,7 @@ pub struct Metrics {
     leases_lost: Counter,
     steps_fenced: Counter,
     model_requests: Counters,
+    providers: ProviderMetrics,
     model_retries: Counters,
     model_circuit_open: Gauge,
     /// None in a process that sends no model requests.
@@ -89,6 +92,7 @@ impl Metrics {
             leases_lost: counter(&mut registry, "leases_lost", "Runs stopped by a lost lease"),
             steps_fenced: counter(&mut registry, "steps_fenced", "Steps refused by fencing"),
             model_requests: counters(&mut registry, "model_requests", "Model requests, by outcome"),
+            providers: ProviderMetrics::new(&mut registry),
             model_retries: counters(
                 &mut registry,
                 "model_retries",
@@ -227,9 +231,10 @@ impl Metrics {
         self.steps_fenced.inc();
     }
 
-    /// Counts a finished model request.
-    pub fn model_request(&self, outcome: RequestOutcome) {
+    /// Counts a finished model request to this provider.
+    pub fn model_request(&self, provider: &str, outcome: RequestOutcome) {
         self.model_requests.get_or_create(&[("outcome", outcome.as_str())]).inc();
+        self.providers.request(provider, outcome);
     }
 
     /// Counts a retry of a failed model request.
@@ -246,6 +251,11 @@ impl Metrics {
     pub fn model_circuit(&self, circuit: Circuit) {
         self.model_circuit_open.set(i64::from(circuit != Circuit::Closed));
         *self.model_circuit.lock().unwrap_or_else(PoisonError::into_inner) = Some(circuit);
+    }
+
+    /// Sets the worst state of the circuit breakers of a provider's models.
+    pub fn provider_circuit(&self, provider: &str, circuit: Circuit) {
+        self.providers.circuit(provider, circuit);
     }
 
     /// Returns the worst state of the models' circuit breakers; none in a process without model requests.

@@ -6,7 +6,7 @@ use sqlx::postgres::PgConnectOptions;
 
 use super::database::Pools;
 use super::listening::{Shared, check_agents};
-use super::model::check_model;
+use super::model::check_models;
 use crate::bus::Bus;
 use crate::config::{Config, Listen};
 use crate::metrics::Metrics;
@@ -21,7 +21,7 @@ pub async fn check(config: Config) -> anyhow::Result<()> {
         registry.expect_server(&server.name);
     }
     if let Some(work) = &config.work {
-        check_model(&work.model)?;
+        check_models(&work.model, &work.providers)?;
     }
     let Listen::Api(serve) = config.listen else { return Ok(()) };
     // No connection is opened: the agents are in files.

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use simulator::Running;
 
 use super::database::Pools;
-use super::model::{models_to_refresh, open_model};
+use super::model::{models_to_refresh, open_models};
 use crate::bus::Bus;
 use crate::config::{Listen, Work};
-use crate::domain::model::Models;
 use crate::metrics::Metrics;
-use crate::model::Model;
+use crate::model::catalog::Catalog;
 use crate::outbound::{AllowedHosts, Outbound};
 use crate::tools::Registry;
 use crate::tools::mcp::ToolServers;
@@ -25,8 +24,8 @@ pub(super) struct Execution {
     pub(super) worker: Option<Arc<Worker>>,
     /// The simulator, if the service runs one.
     pub(super) simulator: Option<Running>,
-    /// The model server whose list of models is read, and the catalog that receives it.
-    pub(super) catalog: Option<(Model, Arc<Models>)>,
+    /// The model servers whose lists of models are read, if they are.
+    pub(super) catalog: Option<Catalog>,
     pub(super) sender: Option<Sender>,
 }
 
@@ -50,13 +49,14 @@ impl Execution {
         shared: &WorkerShared<'_>,
     ) -> anyhow::Result<Self> {
         let Some(work) = work else { return Ok(Self::default()) };
-        let (model, simulator) = open_model(work.model, work.model_idle_timeout).await?;
-        let catalog = models_to_refresh(shared.listen).map(|models| (model.clone(), models));
+        let idle = work.model_idle_timeout;
+        let (models, simulator) = open_models(work.model, &work.providers, idle).await?;
+        let catalog = models_to_refresh(shared.listen).map(|known| Catalog::of(&models, known));
         let worker = Worker::new(WorkerParts {
             pool: shared.pools.worker.clone(),
             heartbeat_pool: shared.pools.heartbeat.clone(),
             bus: Arc::clone(shared.bus),
-            model,
+            models,
             tools: Arc::clone(shared.tools),
             policy: Arc::clone(shared.permissions),
             evaluator: Evaluator::of(shared.permissions, shared.tool_servers)?,

@@ -10,10 +10,10 @@ use tokio::net::TcpListener;
 use crate::config::{Listen, ModelSource};
 use crate::domain::model::Models;
 use crate::domain::provider::{Dialect, MaxTokensField, Provider};
-use crate::model::{Model, Server, anthropic, openai};
+use crate::model::{Model, ModelServers, NamedServer, Server, anthropic, openai};
 use simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 
-/// The model catalog of the API, if it is refreshed from the model server.
+/// The model catalog of the API, if it is refreshed from the model servers.
 pub(super) fn models_to_refresh(listen: &Listen) -> Option<Arc<Models>> {
     match listen {
         Listen::Api(serve) if serve.refresh_models => {
@@ -23,10 +23,12 @@ pub(super) fn models_to_refresh(listen: &Listen) -> Option<Arc<Models>> {
     }
 }
 
-pub(super) async fn open_model(
+/// Creates the clients of the model servers, and starts the simulator if it is one of them.
+pub(super) async fn open_models(
     source: ModelSource,
+    providers: &[NamedServer],
     idle_timeout: Duration,
-) -> anyhow::Result<(Model, Option<Running>)> {
+) -> anyhow::Result<(ModelServers, Option<Running>)> {
     let (server, simulator) = match source {
         ModelSource::Server(server) => (server, None),
         ModelSource::Simulator { script, provider } => {
@@ -37,20 +39,30 @@ pub(super) async fn open_model(
             (server, Some(simulator))
         }
     };
+    report_lacks("default", &server);
+    for provider in providers {
+        report_lacks(&provider.name, &provider.server);
+    }
+    Ok((ModelServers::new(Model::of(&server)?, providers)?, simulator))
+}
+
+fn report_lacks(provider: &str, server: &Server) {
     let lacks = server.provider().lacks();
     if !lacks.is_empty() {
-        let provider = server.provider().as_str();
         tracing::info!(
             model.provider = provider,
+            model.protocol = server.provider().as_str(),
             ?lacks,
             "the protocol of the model server lacks features"
         );
     }
-    Ok((Model::of(&server)?, simulator))
 }
 
-/// Checks the source of model replies without starting it.
-pub(super) fn check_model(source: &ModelSource) -> anyhow::Result<()> {
+/// Checks the sources of model replies without starting them.
+pub(super) fn check_models(source: &ModelSource, providers: &[NamedServer]) -> anyhow::Result<()> {
+    for provider in providers {
+        Model::of(&provider.server)?;
+    }
     match source {
         ModelSource::Server(server) => Model::of(server).map(drop).map_err(Into::into),
         ModelSource::Simulator { script, .. } => script_of(script.as_deref()).map(drop),

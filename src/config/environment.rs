@@ -48,7 +48,7 @@ pub fn secret_option(given: Option<&str>, name: &str) -> anyhow::Result<Option<S
 
 /// Reads a secret without the line break at its end. The file is read more than once, so a pipe is
 /// refused.
-fn read_secret(path: &Path) -> anyhow::Result<String> {
+pub(super) fn read_secret(path: &Path) -> anyhow::Result<String> {
     ensure!(fs::metadata(path)?.is_file(), "it is not a regular file");
     let mut text = fs::read_to_string(path)?;
     text.truncate(text.trim_end_matches(['\r', '\n']).len());

@@ -8,6 +8,7 @@ mod effective_options;
 mod environment;
 mod forwarding;
 mod memory;
+mod model_providers;
 mod models;
 mod old_spellings;
 mod permissions;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::{ArgAction, Args};
 
-use crate::domain::model::{Known, Models};
+use super::model_providers::ModelProviders;
+use crate::domain::model::{Known, Models, ProviderModels};
 use crate::domain::provider::Provider;
 use crate::domain::server_tool::ServerTool;
 use crate::service::{MIN_COMPACT_AT, ModelRules, is_beta};
@@ -42,9 +43,22 @@ fn compact_at(text: &str) -> Result<i64, String> {
     fits.then_some(tokens).ok_or_else(|| format!("must be 0 or at least {MIN_COMPACT_AT}"))
 }
 
+/// The default provider of a service.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DefaultProvider {
+    /// The protocol of its server.
+    pub(super) protocol: Provider,
+    /// True if the server refuses output schemas with optional members.
+    pub(super) refuses_optional: bool,
+}
+
 impl ModelArgs {
     /// Checks the options and returns the rules.
-    pub(super) fn into_rules(self, provider: Provider) -> anyhow::Result<ModelRules> {
+    pub(super) fn into_rules(
+        self,
+        default: DefaultProvider,
+        providers: &ModelProviders,
+    ) -> anyhow::Result<ModelRules> {
         let operators = self.capabilities.as_deref().map(read).transpose()?.unwrap_or_default();
         let words = self.server_tools.unwrap_or_default();
         let tools = words.iter().map(|word| word.parse::<ServerTool>());
@@ -58,9 +72,12 @@ impl ModelArgs {
         if let Some(odd) = self.betas.iter().flatten().find(|name| !is_beta(name)) {
             bail!("--betas names {odd:?}, which is not the name of a beta feature");
         }
-        let models = Arc::new(Models::new(provider, operators));
+        let DefaultProvider { protocol, refuses_optional } = default;
+        let default = ProviderModels::new(protocol, operators);
+        let default = default.with_optional_refused(refuses_optional);
+        let models = Arc::new(Models::of(default, providers.models()));
         let (betas, compact_at) = (self.betas, self.compact_at);
-        Ok(ModelRules { models, server_tools, betas, compact_at, ..ModelRules::default() })
+        Ok(ModelRules { models, server_tools, betas, compact_at })
     }
 }
 

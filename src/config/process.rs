@@ -11,6 +11,8 @@ use super::bootstrap::bootstrap_key;
 use super::edge::Page;
 use super::environment::secret;
 use super::memory::default_history_memory;
+use super::model_providers::ModelProviders;
+use super::models::DefaultProvider;
 use super::settings::{Config, Database, Listen, ModelSource, ReloadableFiles, Serve, Work};
 use crate::domain::provider::Provider;
 use crate::http::{KEEP_ALIVE_INTERVAL, MetricsAccess, Options as HttpOptions, Timeouts};
@@ -30,15 +32,20 @@ impl ServeArgs {
         #[cfg(feature = "faults")]
         self.work.faults.arm();
         let needs_keys = needs_keys(self.auth, self.bind)?;
-        let work = if self.no_worker { None } else { Some(self.work.check()?) };
+        let providers = self.work.model_providers()?;
+        let work = if self.no_worker { None } else { Some(self.work.check(&providers)?) };
         let config = self.work.config(&self.database)?;
         let (agents, prices) = (self.session.agents.clone(), self.session.prices.clone());
-        let reload = ReloadableFiles { agents, prices, ..config.reload.clone() };
+        let provider_prices = providers.prices();
+        let reload = ReloadableFiles { agents, prices, provider_prices, ..config.reload.clone() };
         let refresh_models = self.session.models.refresh_models;
-        let provider = self.work.provider.provider;
-        let mut defaults =
-            self.session.into_defaults(provider, self.work.default_model(), &config.tools)?;
-        defaults.model_rules.refuses_optional = self.work.refuses_optional();
+        let default = DefaultProvider {
+            protocol: self.work.provider.provider,
+            refuses_optional: self.work.refuses_optional(),
+        };
+        let default_model = self.work.default_model();
+        let defaults =
+            self.session.into_defaults((default, &providers), default_model, &config.tools)?;
         if work.is_none() && matches!(config.database, Database::Private(_)) {
             bail!(
                 "--no-worker needs DATABASE_URL: no worker process can reach the private database, so \
@@ -81,7 +88,7 @@ impl WorkerArgs {
     pub fn into_config(self) -> anyhow::Result<Config> {
         #[cfg(feature = "faults")]
         self.work.faults.arm();
-        let work = self.work.check()?;
+        let work = self.work.check(&self.work.model_providers()?)?;
         let config = self.work.config(&self.database)?;
         if matches!(config.database, Database::Private(_)) {
             bail!("a worker needs the database of the processes that serve: set DATABASE_URL");
@@ -157,10 +164,11 @@ impl WorkArgs {
         })
     }
 
-    fn check(&self) -> anyhow::Result<Work> {
+    fn check(&self, providers: &ModelProviders) -> anyhow::Result<Work> {
         let idle = Duration::from_secs(self.model_idle_timeout);
         Ok(Work {
             model: self.model_source(idle)?,
+            providers: providers.servers(idle)?,
             model_idle_timeout: idle,
             prompt_cache: self.prompt_cache.then_some(self.prompt_cache_ttl),
             slots: usize::try_from(self.slots)?,

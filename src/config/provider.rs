@@ -1,5 +1,6 @@
 //! The protocol and the address of the model's server.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -9,7 +10,8 @@ use secrecy::SecretString;
 
 use super::args::WorkArgs;
 use super::environment::secret;
-use crate::domain::provider::{Dialect, MaxTokensField, Provider};
+use super::model_providers::ModelProviders;
+use crate::domain::provider::{Dialect, MaxTokensField, Provider, is_openai};
 use crate::model::{Server, anthropic, openai};
 
 pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
@@ -42,6 +44,10 @@ pub struct ProviderArgs {
     #[arg(long, env = "TWOSTEP_OPENAI_IMAGES", default_value = "true",
           default_missing_value = "true", num_args = 0..=1, action = ArgAction::Set)]
     pub openai_images: bool,
+    /// Further providers, whose models are named `provider/model`: JSON file, by name; must be the same
+    /// for all processes [default: none]
+    #[arg(long, env = "TWOSTEP_MODEL_PROVIDERS", value_name = "FILE")]
+    pub model_providers: Option<PathBuf>,
 }
 
 impl ProviderArgs {
@@ -54,15 +60,11 @@ impl ProviderArgs {
     }
 
     fn is_at_openai(&self) -> bool {
-        self.openai_base_url.host_str() == Some("api.openai.com")
+        is_openai(self.openai_base_url.host_str())
     }
 
     fn dialect(&self) -> Dialect {
-        let usual = if self.is_at_openai() {
-            MaxTokensField::MaxCompletionTokens
-        } else {
-            MaxTokensField::MaxTokens
-        };
+        let usual = MaxTokensField::usual(self.is_at_openai());
         Dialect {
             max_tokens_field: self.max_tokens_field.unwrap_or(usual),
             takes_images: self.openai_images,
@@ -71,6 +73,18 @@ impl ProviderArgs {
 }
 
 impl WorkArgs {
+    /// The named providers.
+    pub(super) fn model_providers(&self) -> anyhow::Result<ModelProviders> {
+        let path = self.provider.model_providers.as_deref();
+        let providers = path.map(ModelProviders::read).transpose()?.unwrap_or_default();
+        if self.offline && !providers.is_empty() {
+            bail!(
+                "--model-providers cannot be combined with --offline, which contacts no model server"
+            );
+        }
+        Ok(providers)
+    }
+
     /// Returns true if the server rejects schemas with optional members. Only the original server
     /// does; compatible servers accept them.
     pub(super) fn refuses_optional(&self) -> bool {

@@ -28,7 +28,9 @@ impl ReloadableFiles {
     pub fn read(&self) -> FileContents {
         FileContents {
             agents: self.agents.as_deref().map(|path| read_again(path, read_agents)),
-            prices: self.prices.as_deref().map(|path| read_again(path, read_prices)),
+            prices: self.prices.as_deref().map(|path| {
+                read_again(path, |path| read_prices(Some(path), self.provider_prices.clone()))
+            }),
             permission_rules: self
                 .permission_rules
                 .as_deref()

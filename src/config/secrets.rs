@@ -9,6 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::bootstrap::{BOOTSTRAP_KEY, PRINT};
 use super::effective_options::{SECRET_OPTIONS, SECRETS};
 use super::environment::secret;
+use super::model_providers::ModelProviders;
 use super::tool_servers::secrets_of;
 
 /// Headers for the collector of traces: `name=value` pairs, separated by commas.
@@ -52,6 +53,11 @@ impl Secrets {
                 if arg.get_id() == "mcp" {
                     let secrets = secrets_of(Path::new(value));
                     self.0.extend(secrets.into_iter().map(SecretString::from));
+                }
+                if arg.get_id() == "model_providers"
+                    && let Ok(providers) = ModelProviders::read(Path::new(value))
+                {
+                    self.0.extend(providers.secrets());
                 }
                 self.add(&value.to_string_lossy(), arg.is_hide_env_values_set());
             }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 
 use super::args::SessionArgs;
+use super::model_providers::ModelProviders;
+use super::models::DefaultProvider;
 use crate::domain::limits::Limits;
 use crate::domain::price::Prices;
-use crate::domain::provider::Provider;
 use crate::service::{Defaults, OperatorAgents};
 use crate::tools::Tool;
 use crate::tools::workspace::Roots;
@@ -30,7 +31,7 @@ impl SessionArgs {
     /// Checks the options and returns the default settings of sessions.
     pub(super) fn into_defaults(
         self,
-        provider: Provider,
+        (default, providers): (DefaultProvider, &ModelProviders),
         default_model: Option<&str>,
         tools: &[Arc<dyn Tool>],
     ) -> anyhow::Result<Defaults> {
@@ -63,20 +64,23 @@ impl SessionArgs {
             limits: Limits { rounds: Some(self.max_rounds), ..Limits::default() },
             interrupted_replies: self.interrupted_replies,
             generate_title: self.generate_titles,
-            prices: self.prices.as_deref().map(read_prices).transpose()?.unwrap_or_default().into(),
+            prices: read_prices(self.prices.as_deref(), providers.prices())?.into(),
             workspace: workspace.transpose()?,
             workspace_roots: Roots::new(roots),
             tools: Some(self.default_tools.unwrap_or_else(default_tools)),
-            model_rules: self.models.into_rules(provider)?,
+            model_rules: self.models.into_rules(default, providers)?,
             agents: self.agents.as_deref().map(read_agents).transpose()?.unwrap_or_default().into(),
         })
     }
 }
 
-pub(super) fn read_prices(path: &Path) -> anyhow::Result<Prices> {
+/// Reads the file of `--prices`, and adds it to the prices of named providers.
+pub(super) fn read_prices(path: Option<&Path>, mut prices: Prices) -> anyhow::Result<Prices> {
+    let Some(path) = path else { return Ok(prices) };
     let context = || format!("the prices in {} cannot be used", path.display());
     let text = fs::read_to_string(path).with_context(context)?;
-    serde_json::from_str(&text).with_context(context)
+    prices.extend(serde_json::from_str::<Prices>(&text).with_context(context)?);
+    Ok(prices)
 }
 
 pub(super) fn read_agents(folder: &Path) -> anyhow::Result<OperatorAgents> {

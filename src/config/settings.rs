@@ -9,11 +9,12 @@ use sqlx::postgres::PgConnectOptions;
 
 use super::bootstrap::BootstrapKey;
 use super::traces::Collector;
+use crate::domain::price::Prices;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::Provider;
 use crate::domain::quota::QuotaLimits;
 use crate::http::{Forwarding, Options as HttpOptions};
-use crate::model::Server;
+use crate::model::{NamedServer, Server};
 use crate::outbound::AllowedHosts;
 use crate::service::Options as ServiceOptions;
 use crate::tools::mcp::ServerSettings;
@@ -113,6 +114,8 @@ pub struct ReloadableFiles {
     pub agents: Option<PathBuf>,
     /// The file of `--prices`.
     pub prices: Option<PathBuf>,
+    /// The prices in the file of `--model-providers`, which the file of `--prices` can replace.
+    pub provider_prices: Prices,
     /// The file of `--permission-rules`.
     pub permission_rules: Option<PathBuf>,
 }
@@ -120,8 +123,10 @@ pub struct ReloadableFiles {
 /// The settings for executing runs.
 #[derive(Debug, Clone)]
 pub struct Work {
-    /// The model.
+    /// The server of the default provider.
     pub model: ModelSource,
+    /// The servers of the named providers.
+    pub providers: Vec<NamedServer>,
     /// Time without data after which a model request is aborted.
     pub model_idle_timeout: Duration,
     /// The lifetime of prompt cache entries; `None` if prompt caching is off.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::file::may_refer;
-use super::ids::{EventId, RunId, SessionId, WorkerId};
+use super::ids::{EventId, RunId, SessionId, TenantId, WorkerId};
 use super::permission::{PermissionMode, Rule};
 use super::run_options::RunOptions;
 use super::session::Settings;
@@ -48,6 +48,8 @@ pub struct Permissions {
 pub struct Claimed {
     /// The fence.
     pub fence: Fence,
+    /// The owner of the session.
+    pub tenant: TenantId,
     /// The session.
     pub session_id: SessionId,
     /// The settings that are pinned for the session.

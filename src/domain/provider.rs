@@ -49,6 +49,18 @@ pub enum MaxTokensField {
     MaxCompletionTokens,
 }
 
+/// True if this host has the original server of Chat Completions. Compatible servers differ from it.
+pub fn is_openai(host: Option<&str>) -> bool {
+    host == Some("api.openai.com")
+}
+
+impl MaxTokensField {
+    /// The member that the original server of Chat Completions expects, or that compatible ones do.
+    pub const fn usual(is_openai: bool) -> Self {
+        if is_openai { Self::MaxCompletionTokens } else { Self::MaxTokens }
+    }
+}
+
 impl Provider {
     /// The protocol as text.
     pub const fn as_str(self) -> &'static str {

@@ -11,7 +11,7 @@ use super::context::Context;
 use super::fork::ForkedFrom;
 use super::ids::{EnvironmentId, RunId, SessionId};
 use super::limits::Limits;
-use super::model::Capabilities;
+use super::model::{Capabilities, ModelRef};
 use super::model_options::ModelOptions;
 use super::permission::{PermissionMode, Rule};
 use super::price::Price;
@@ -31,8 +31,13 @@ use super::usage::Usage;
 /// created, and a later change of the service's configuration does not affect them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Settings {
-    /// The model's name.
+    /// The model's name, which begins with that of its provider and a slash unless it is a model of the
+    /// default provider.
     pub model: String,
+    /// The name of the model's provider; none for the default provider. Pinned, because a name with a
+    /// slash may also be a model of the default provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Box<str>>,
     /// The output budget of one request.
     pub max_tokens: u32,
     /// The system prompt.
@@ -225,6 +230,11 @@ impl Session {
 }
 
 impl Settings {
+    /// Returns the model at its provider.
+    pub fn model_ref(&self) -> ModelRef<'_> {
+        ModelRef::pinned(&self.model, self.provider.as_deref())
+    }
+
     /// Returns the names of the pinned tools, in their order.
     pub fn tool_names(&self) -> Vec<String> {
         defined_names(&self.tools)

@@ -31,6 +31,9 @@ pub struct SubAgent {
     /// The model's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The name of that model's provider; none for the default provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Box<str>>,
     /// The price of that model's tokens, if the operator configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
@@ -53,6 +56,7 @@ impl SubAgent {
             description: "does any task, with the tools that you have.".to_owned(),
             system: None,
             model: None,
+            provider: None,
             price: None,
             max_tokens: None,
             tools: None,

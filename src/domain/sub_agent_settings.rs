@@ -48,6 +48,7 @@ impl Settings {
         settings.max_tokens = agent.max_tokens.unwrap_or(self.max_tokens);
         if let Some(model) = agent.model.as_ref().filter(|model| **model != self.model) {
             settings.model.clone_from(model);
+            settings.provider.clone_from(&agent.provider);
             settings.price = agent.price;
             // The thinking settings were checked against the session's model only.
             settings.thinking = None;

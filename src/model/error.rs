@@ -64,6 +64,12 @@ pub enum ModelError {
     /// No request was sent: the circuit breaker stayed open during a wait of this length.
     #[error("no request was sent to the model, because all requests failed for {} s", .0.as_secs())]
     CircuitOpen(Duration),
+    /// No request was sent: this process has no provider of this name.
+    #[error(
+        "the provider {0:?} of the session's model is not configured in the process that executes the \
+         run; name it in the file of --model-providers of all processes"
+    )]
+    UnknownProvider(Box<str>),
 }
 
 /// Joins an error with its sources: the outermost message says only that a request failed.
@@ -129,7 +135,8 @@ impl ModelError {
             | Self::TimeLimit(_)
             | Self::Malformed(_)
             | Self::TooLarge(_)
-            | Self::CircuitOpen(_) => false,
+            | Self::CircuitOpen(_)
+            | Self::UnknownProvider(_) => false,
         }
     }
 
@@ -147,7 +154,8 @@ impl ModelError {
             | Self::Malformed(_)
             | Self::BadCall(_)
             | Self::TooLarge(_)
-            | Self::CircuitOpen(_) => None,
+            | Self::CircuitOpen(_)
+            | Self::UnknownProvider(_) => None,
         }
     }
 
@@ -179,6 +187,7 @@ impl ModelError {
             Self::BadCall(_) => "invalid_call",
             Self::TooLarge(_) => "reply_too_large",
             Self::CircuitOpen(_) => "shut_out",
+            Self::UnknownProvider(_) => "unknown_provider",
         }
     }
 
@@ -196,7 +205,8 @@ impl ModelError {
             | Self::Malformed(_)
             | Self::BadCall(_)
             | Self::TooLarge(_)
-            | Self::CircuitOpen(_) => None,
+            | Self::CircuitOpen(_)
+            | Self::UnknownProvider(_) => None,
         }
     }
 }

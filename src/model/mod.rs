@@ -13,9 +13,11 @@ mod reply;
 mod reply_bounds;
 mod reply_head;
 mod request;
+mod request_limit;
 pub mod retry;
 mod server;
 pub mod server_health;
+mod servers;
 
 use std::sync::Arc;
 
@@ -32,7 +34,9 @@ pub use refused_content::RefusedContent;
 pub use reply::{PartialReply, Progress, Reply, estimated_tokens};
 pub use reply_head::ReplyHead;
 pub use request::{Messages, Request};
+pub use request_limit::RequestPermit;
 pub use server::Server;
+pub use servers::{ModelServer, ModelServers, NamedServer};
 
 /// The client of a model server, by its protocol.
 #[derive(Debug, Clone)]

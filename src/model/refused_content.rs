@@ -54,7 +54,8 @@ impl ModelError {
             | Self::Malformed(_)
             | Self::BadCall(_)
             | Self::TooLarge(_)
-            | Self::CircuitOpen(_) => None,
+            | Self::CircuitOpen(_)
+            | Self::UnknownProvider(_) => None,
         }
     }
 }

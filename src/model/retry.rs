@@ -39,7 +39,8 @@ fn max_attempts(error: &ModelError) -> u32 {
         | ModelError::Certificate(_)
         | ModelError::Malformed(_)
         | ModelError::TooLarge(_)
-        | ModelError::CircuitOpen(_) => MAX_ATTEMPTS,
+        | ModelError::CircuitOpen(_)
+        | ModelError::UnknownProvider(_) => MAX_ATTEMPTS,
     }
 }
 

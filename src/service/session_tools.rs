@@ -7,6 +7,7 @@ use super::client_tool::{ClientTool, DescribedTool, SessionTool, definitions, jo
 use super::error::{Error, FieldError};
 use super::server_tool::SessionServerTool;
 use super::state::Service;
+use crate::domain::model::ModelRef;
 use crate::domain::tool::defined_names;
 
 /// The tools that a session names, by kind. The numbers are indexes into the session's list.
@@ -40,7 +41,7 @@ pub(crate) struct SessionTools {
 /// Builds the definitions of the tools that a session with this model names, or of the default tools.
 pub(crate) fn session_tools(
     service: &Service,
-    model: &str,
+    model: ModelRef<'_>,
     wanted: Option<&[SessionTool]>,
     defaults: Option<&[String]>,
 ) -> Result<SessionTools, Error> {
@@ -123,7 +124,11 @@ impl<'a> Named<'a> {
     }
 
     /// The definitions of the tools of the model provider, in a JSON array.
-    fn server_definitions(&self, service: &Service, model: &str) -> Result<Box<RawValue>, Error> {
+    fn server_definitions(
+        &self,
+        service: &Service,
+        model: ModelRef<'_>,
+    ) -> Result<Box<RawValue>, Error> {
         let model = service.defaults.model_rules.models.find(model);
         let (mut definitions, mut errors) = (Vec::new(), Vec::new());
         let mut names: Vec<&str> = Vec::new();

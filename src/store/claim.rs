@@ -13,6 +13,7 @@ use crate::domain::suspicion::{CRASH_LOOP_AFTER, FIRST_BACKOFF, SUSPECTED_AFTER,
 
 struct Row {
     id: Uuid,
+    tenant_id: Uuid,
     session_id: Uuid,
     attempt: i32,
     steps: i32,
@@ -35,6 +36,7 @@ impl Row {
     fn claimed(self, worker: WorkerId) -> Result<Claimed, StoreError> {
         Ok(Claimed {
             fence: Fence { run_id: self.id.into(), attempt: self.attempt, worker },
+            tenant: self.tenant_id.into(),
             session_id: self.session_id.into(),
             settings: serde_json::from_str(&self.settings)
                 .map_err(unreadable("sessions", "settings"))?,
@@ -138,7 +140,7 @@ pub async fn claim_queued(
                    SELECT t.id FROM tenants t WHERE t.id IN (SELECT tenant_id FROM run)
                    FOR NO KEY UPDATE SKIP LOCKED)
            )
-           SELECT run.id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
+           SELECT run.id, run.tenant_id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
@@ -195,7 +197,7 @@ pub async fn claim_expired(
                -- The reply to a request of the earlier attempt will not be stored.
                DELETE FROM reservations r USING run WHERE r.run_id = run.id AND r.spent_at IS NULL
            )
-           SELECT run.id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
+           SELECT run.id, run.tenant_id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
@@ -239,7 +241,7 @@ pub async fn claim_woken(
                    FOR UPDATE SKIP LOCKED)
                RETURNING *
            )
-           SELECT run.id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
+           SELECT run.id, run.tenant_id, run.session_id, run.attempt, run.steps, run.takeovers, run.message_id,
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",

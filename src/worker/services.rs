@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::bus::Bus;
 use crate::domain::prompt_cache::CacheTtl;
-use crate::metrics::Metrics;
-use crate::model::Model;
-use crate::model::server_health::ServerHealth;
+use crate::metrics::{Metrics, RequestOutcome};
+use crate::model::{ModelServer, ModelServers};
 use crate::store::connections::Connections;
 use crate::store::group_commit::GroupCommit;
 use crate::store::quotas::Quotas;
@@ -26,7 +26,7 @@ pub(in crate::worker) struct Services {
     pub(in crate::worker) pool: Connections,
     pub(in crate::worker) group_commit: GroupCommit<EncodedStep>,
     pub(in crate::worker) bus: Arc<Bus>,
-    pub(in crate::worker) model: Model,
+    pub(in crate::worker) models: ModelServers,
     pub(in crate::worker) tools: Arc<Registry>,
     pub(in crate::worker) policy: Arc<OperatorPolicy>,
     pub(in crate::worker) evaluator: Option<Evaluator>,
@@ -35,8 +35,6 @@ pub(in crate::worker) struct Services {
     /// The lifetime of the cached prefix that requests ask for, if any.
     pub(in crate::worker) prompt_cache: Option<CacheTtl>,
     pub(in crate::worker) metrics: Arc<Metrics>,
-    /// The circuit breakers and the retry budgets of the models.
-    pub(in crate::worker) server_health: ServerHealth,
     pub(in crate::worker) lost_leases: LostLeases,
     /// The time of the last renewal of leases that succeeded. Each run has a clock of its own.
     pub(in crate::worker) lease: LeaseClock,
@@ -44,4 +42,18 @@ pub(in crate::worker) struct Services {
     pub(in crate::worker) quotas: Quotas,
     /// The permits of commands, which are processes: there can be fewer of them than runs.
     pub(in crate::worker) commands: Semaphore,
+}
+
+impl Services {
+    /// Counts a request to the model, and reports the circuit breakers after it.
+    pub(in crate::worker) fn count_request(&self, server: &ModelServer, outcome: RequestOutcome) {
+        self.report_circuit(server, Instant::now());
+        self.metrics.model_request(server.label(), outcome);
+    }
+
+    /// Reports the state of the circuit breakers of the models.
+    pub(in crate::worker) fn report_circuit(&self, server: &ModelServer, now: Instant) {
+        self.metrics.model_circuit(self.models.circuit(now));
+        self.metrics.provider_circuit(server.label(), server.circuit(now));
+    }
 }

@@ -1,16 +1,19 @@
 //! The table of known models and their capabilities.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::collections::BTreeMap;
+use std::iter;
+use std::sync::LazyLock;
 
 use super::capabilities::Capabilities;
+use super::model_ref::ModelRef;
+use super::provider_models::ProviderModels;
 use crate::domain::provider::Provider;
 
 /// Capabilities by model name.
 pub type Known = BTreeMap<String, Capabilities>;
 
 /// From the models' documentation; undocumented capabilities are absent.
-static BUILT_IN: LazyLock<Known> =
+pub(super) static BUILT_IN: LazyLock<Known> =
     LazyLock::new(|| serde_json::from_str(include_str!("models.json")).unwrap_or_default());
 
 /// Returns the built-in capabilities of a model; empty for an unknown model.
@@ -18,75 +21,108 @@ pub fn built_in(name: &str) -> Capabilities {
     among(&BUILT_IN, name).cloned().unwrap_or_default()
 }
 
-/// The known models, by precedence: the operator's configuration, the model server's list, the
-/// built-in table.
+/// The known models of all providers of the service.
 #[derive(Debug, Default)]
 pub struct Models {
-    provider: Provider,
-    operators: Known,
-    /// Absent until the server's list has been fetched.
-    servers: RwLock<Option<Known>>,
+    default: ProviderModels,
+    named: BTreeMap<String, ProviderModels>,
+}
+
+/// The name of a model whose first segment is not the name of a configured provider.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "begins with {provider:?}, which is not a configured provider; the providers are {configured}, and \
+     other names are models of the default provider, which does not have this model"
+)]
+pub struct UnknownProvider {
+    provider: String,
+    configured: String,
 }
 
 impl Models {
-    /// Creates the table from the built-in models and the operator's configuration.
+    /// Creates the table of a service with one provider from the built-in models and the operator's
+    /// configuration.
     pub fn new(provider: Provider, operators: Known) -> Self {
-        Self { provider, operators, servers: RwLock::default() }
+        Self::of(ProviderModels::new(provider, operators), BTreeMap::new())
     }
 
-    /// The protocol of the model server.
-    pub const fn provider(&self) -> Provider {
-        self.provider
+    /// Creates the table of a service with a default provider and named ones.
+    pub const fn of(default: ProviderModels, named: BTreeMap<String, ProviderModels>) -> Self {
+        Self { default, named }
     }
 
-    /// Replaces the server's list of models.
-    pub fn refresh(&self, list: Known) {
-        *self.servers.write().unwrap_or_else(PoisonError::into_inner) = Some(list);
-    }
-
-    /// Returns the known capabilities of a model; empty for an unknown model.
-    pub fn find(&self, name: &str) -> Capabilities {
-        let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
-        [Some(&self.operators), servers.as_ref(), Some(&*BUILT_IN)]
-            .into_iter()
-            .flatten()
-            .filter_map(|known| among(known, name))
-            .fold(Capabilities::default(), Capabilities::or)
-    }
-
-    /// Returns the capabilities of a model that the server's protocol can express.
-    pub fn find_usable(&self, name: &str) -> Capabilities {
-        let known = self.find(name);
-        match self.provider {
-            Provider::Anthropic => known,
-            Provider::OpenAi => Capabilities {
-                thinking: None,
-                max_effort_without_thinking: None,
-                pdf_input: None,
-                context_management: None,
-                compaction: None,
-                dynamic_filtering: None,
-                min_cache_tokens: None,
-                ..known
-            },
+    /// The model of a name in a request: `provider/model`, or a model of the default provider if the
+    /// first segment is not the name of a configured provider.
+    pub fn locate<'a>(&self, full: &'a str) -> ModelRef<'a> {
+        match full.split_once('/') {
+            Some((provider, name)) if !name.is_empty() && self.named.contains_key(provider) => {
+                ModelRef { provider: Some(provider), name }
+            }
+            Some(_) | None => ModelRef::at_default(full),
         }
     }
 
-    /// Lists the names of all known models in alphabetical order, and whether the server lists
-    /// them, if its list is known. The built-in models belong to the first provider and are not
-    /// listed for servers of another protocol.
+    /// Refuses the name of a model whose first segment is probably meant as the name of a provider.
+    ///
+    /// Names of Chat Completions servers often have slashes. Those of the Messages API do not, unless
+    /// its server is a gateway, which lists its models.
+    pub fn check_provider(&self, full: &str) -> Result<(), UnknownProvider> {
+        let Some((provider, _)) = full.split_once('/') else { return Ok(()) };
+        let is_of_default = self.default.protocol == Provider::OpenAi || self.default.has(full);
+        if self.named.is_empty() || self.locate(full).provider.is_some() || is_of_default {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.named.keys().map(String::as_str).collect();
+        Err(UnknownProvider { provider: provider.to_owned(), configured: names.join(", ") })
+    }
+
+    /// The protocol of a model's server.
+    pub fn protocol(&self, model: ModelRef<'_>) -> Provider {
+        self.provider(model).map_or(self.default.protocol, |provider| provider.protocol)
+    }
+
+    /// True if the model's server refuses output schemas with optional members.
+    pub fn refuses_optional(&self, model: ModelRef<'_>) -> bool {
+        self.provider(model).is_some_and(|provider| provider.refuses_optional)
+    }
+
+    /// Replaces the list of models of a provider's server.
+    pub fn refresh(&self, provider: Option<&str>, list: Known) {
+        if let Some(provider) = self.provider(ModelRef { provider, name: "" }) {
+            provider.refresh(list);
+        }
+    }
+
+    /// Returns the known capabilities of a model; empty for an unknown model.
+    pub fn find(&self, model: ModelRef<'_>) -> Capabilities {
+        self.provider(model).map(|provider| provider.find(model.name)).unwrap_or_default()
+    }
+
+    /// Returns the capabilities of a model that the protocol of its server can express.
+    pub fn find_usable(&self, model: ModelRef<'_>) -> Capabilities {
+        self.provider(model).map(|provider| provider.find_usable(model.name)).unwrap_or_default()
+    }
+
+    /// Lists the full names of all known models, each provider's in alphabetical order, and whether
+    /// its server lists them, if its list is known. The built-in models belong to the Messages API of
+    /// the default provider.
     pub fn list(&self) -> Vec<(String, Option<bool>)> {
-        let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
-        let listed = servers.iter().flat_map(BTreeMap::keys);
-        let built_in = BUILT_IN.keys().filter(|_| self.provider == Provider::Anthropic);
-        let names: BTreeSet<&String> =
-            built_in.chain(self.operators.keys()).chain(listed).collect();
-        let has = |name: &String| servers.as_ref().map(|known| known.contains_key(name));
-        names.into_iter().map(|name| (name.clone(), has(name))).collect()
+        let built_in = BUILT_IN.keys().filter(|_| self.default.protocol == Provider::Anthropic);
+        let mut all = self.default.list(built_in);
+        for (provider, models) in &self.named {
+            let own = models.list(iter::empty()).into_iter();
+            all.extend(own.map(|(name, is_listed)| (format!("{provider}/{name}"), is_listed)));
+        }
+        all
+    }
+
+    /// None for a provider that is not configured.
+    fn provider(&self, model: ModelRef<'_>) -> Option<&ProviderModels> {
+        model.provider.map_or(Some(&self.default), |name| self.named.get(name))
     }
 }
 
-fn among<'a>(known: &'a Known, name: &str) -> Option<&'a Capabilities> {
+pub(super) fn among<'a>(known: &'a Known, name: &str) -> Option<&'a Capabilities> {
     known.get(name).or_else(|| known.get(undated(name)?))
 }
 

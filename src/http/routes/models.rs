@@ -18,7 +18,8 @@ use crate::http::state::Api;
 pub(in crate::http) struct ModelResource {
     /// `model`.
     r#type: &'static str,
-    /// The name, as in a session's `model`.
+    /// The name, as in a session's `model`. Of a model of a named provider it begins with the name of the
+    /// provider and a slash.
     id: String,
     /// The protocol of its server.
     provider: Provider,
@@ -54,15 +55,18 @@ pub(in crate::http) async fn list_models(
     if names.iter().all(|(name, _)| name != default) {
         names.push((default.clone(), None));
     }
-    let resource = |(id, available): (String, Option<bool>)| ModelResource {
-        r#type: "model",
-        provider: models.provider(),
-        default: id == *default,
-        available,
-        capabilities: models.find_usable(&id),
-        lacks: models.provider().lacks(),
-        price: api.service.defaults.prices.current().get(&id).copied(),
-        id,
+    let resource = |(id, available): (String, Option<bool>)| {
+        let model = models.locate(&id);
+        ModelResource {
+            r#type: "model",
+            provider: models.protocol(model),
+            default: id == *default,
+            available,
+            capabilities: models.find_usable(model),
+            lacks: models.protocol(model).lacks(),
+            price: api.service.defaults.prices.current().get(&id).copied(),
+            id,
+        }
     };
     let data = names.into_iter().map(resource).collect();
     Json(Page::whole(data))

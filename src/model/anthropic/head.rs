@@ -235,7 +235,7 @@ impl<'a> Fields<'a> {
     fn counted(settings: &'a Settings, tools: &'a RawValue) -> Self {
         let system = &settings.system;
         Self {
-            model: &settings.model,
+            model: settings.model_ref().name,
             max_tokens: None,
             stream: None,
             cache_control: None,

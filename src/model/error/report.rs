@@ -46,7 +46,8 @@ impl ModelError {
             | Self::Malformed(_)
             | Self::BadCall(_)
             | Self::TooLarge(_)
-            | Self::CircuitOpen(_) => None,
+            | Self::CircuitOpen(_)
+            | Self::UnknownProvider(_) => None,
         }
     }
 
@@ -85,9 +86,11 @@ impl ModelError {
             | Self::Idle(_)
             | Self::NoContent(_)
             | Self::TimeLimit(_) => ErrorType::ModelOverloadedError,
-            Self::Certificate(_) | Self::Malformed(_) | Self::BadCall(_) | Self::TooLarge(_) => {
-                ErrorType::ModelRequestFailedError
-            }
+            Self::Certificate(_)
+            | Self::Malformed(_)
+            | Self::BadCall(_)
+            | Self::TooLarge(_)
+            | Self::UnknownProvider(_) => ErrorType::ModelRequestFailedError,
         }
     }
 
@@ -114,9 +117,11 @@ impl ModelError {
                 "the model's stream was interrupted".to_owned()
             }
             Self::Malformed(_) => "the model's reply could not be read".to_owned(),
-            Self::NoContent(_) | Self::TimeLimit(_) | Self::BadCall(_) | Self::TooLarge(_) => {
-                self.to_string()
-            }
+            Self::NoContent(_)
+            | Self::TimeLimit(_)
+            | Self::BadCall(_)
+            | Self::TooLarge(_)
+            | Self::UnknownProvider(_) => self.to_string(),
         }
     }
 
@@ -169,7 +174,8 @@ impl ModelError {
             | Self::TimeLimit(_)
             | Self::Malformed(_)
             | Self::BadCall(_)
-            | Self::TooLarge(_) => return None,
+            | Self::TooLarge(_)
+            | Self::UnknownProvider(_) => return None,
         })
     }
 }

@@ -106,7 +106,7 @@ impl Head {
         let options = &settings.model_options;
         let budget = |field| (dialect.max_tokens_field == field).then_some(settings.max_tokens);
         let fields = Fields {
-            model: &settings.model,
+            model: settings.model_ref().name,
             max_tokens: budget(MaxTokensField::MaxTokens),
             max_completion_tokens: budget(MaxTokensField::MaxCompletionTokens),
             stream: true,

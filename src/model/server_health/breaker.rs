@@ -68,7 +68,8 @@ impl Health {
             | ModelError::Malformed(_)
             | ModelError::BadCall(_)
             | ModelError::TooLarge(_)
-            | ModelError::CircuitOpen(_) => Self::Healthy,
+            | ModelError::CircuitOpen(_)
+            | ModelError::UnknownProvider(_) => Self::Healthy,
         }
     }
 }

@@ -20,10 +20,9 @@ pub(crate) async fn check_model_support(
     settings: &Settings,
     contents: &[(String, &str)],
 ) -> Result<(), Error> {
-    let model = &settings.model;
-    let known = models.find(model);
+    let known = models.find(settings.model_ref());
     let media = UnsupportedMedia {
-        model: model.to_owned(),
+        model: settings.model.clone(),
         accepts_images: known.image_input != Some(false),
         accepts_pdfs: known.pdf_input != Some(false),
         accepts_citations: !refuses_citations(models, settings),
@@ -41,7 +40,8 @@ pub(crate) async fn check_model_support(
 
 /// Returns true if nothing in the session may be cited.
 pub(crate) fn refuses_citations(models: &Models, settings: &Settings) -> bool {
-    models.provider() == Provider::Anthropic && settings.model_options.output_schema.is_some()
+    models.protocol(settings.model_ref()) == Provider::Anthropic
+        && settings.model_options.output_schema.is_some()
 }
 
 struct UnsupportedMedia {

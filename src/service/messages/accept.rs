@@ -216,7 +216,8 @@ impl MessagePost<'_> {
         let content = ("/content".to_owned(), message.content.as_str());
         check_model_support(models, &settings, &[content]).await?;
         if let Some(choice) = choice
-            && let Some(reason) = settings.refuses(&models.find(&settings.model), choice, options)
+            && let Some(reason) =
+                settings.refuses(&models.find(settings.model_ref()), choice, options)
         {
             return Err(Error::field("/tool_choice", reason));
         }

@@ -41,6 +41,7 @@ fn expected_claim(new: &NewRun<'_>, reservation: &Reservation, session: KnownSes
     let KnownSession { settings, workspace, is_fork, is_unused, .. } = session;
     Claimed {
         fence: Fence { run_id: new.id, attempt: 1, worker: reservation.worker() },
+        tenant: new.tenant,
         session_id: new.session_id,
         settings,
         workspace,

@@ -10,6 +10,7 @@ use super::unstorable_text;
 use crate::domain::budget::Budget;
 use crate::domain::context::Context;
 use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::model::ModelRef;
 use crate::domain::session::Settings;
 use crate::service::error::Error;
 use crate::service::session_tools::{SessionTools, session_tools};
@@ -65,9 +66,21 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
     check_mode(service, request.permission_mode)?;
     let permissions = request.permissions.unwrap_or_default();
     check_rules(service, &permissions)?;
-    let model = request.model.unwrap_or_else(|| defaults.model.clone());
+    let rules = &defaults.model_rules;
+    let (model, provider) = match request.model {
+        Some(model) => {
+            let provider = rules.provider_of(&model, "/model");
+            let provider = provider.map_err(|error| Error::Validation(vec![error]))?;
+            (model, provider)
+        }
+        None => {
+            let provider = rules.models.locate(&defaults.model).provider.map(Box::from);
+            (defaults.model.clone(), provider)
+        }
+    };
+    let model_ref = ModelRef::pinned(&model, provider.as_deref());
     let SessionTools { definitions: tools, client_tools, described_tools } =
-        session_tools(service, &model, request.tools.as_deref(), defaults.tools.as_deref())?;
+        session_tools(service, model_ref, request.tools.as_deref(), defaults.tools.as_deref())?;
     let offered_tools = service.tools.tools_of_same_servers(&tools);
     let limits = request.limits.or(&defaults.limits);
     let price = defaults.prices.current().get(&model).copied();
@@ -83,12 +96,12 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
         Some(system) => system.into_prompt()?,
         None => defaults.system.as_str().into(),
     };
-    let rules = &defaults.model_rules;
-    let compact_at = rules.compact_at(&model, &request.context);
-    let compact_max_tokens = compact_at.and_then(|_| rules.compact_max_tokens(&model));
+    let compact_at = rules.compact_at(model_ref, &request.context);
+    let compact_max_tokens = compact_at.and_then(|_| rules.compact_max_tokens(model_ref));
     let context = Context { compact_max_tokens, ..request.context.into_context(compact_at)? };
-    let default_max_tokens = rules.max_tokens(&model, defaults.max_tokens);
+    let default_max_tokens = rules.max_tokens(model_ref, defaults.max_tokens);
     let mut settings = Settings {
+        provider,
         model,
         max_tokens: request.max_tokens.unwrap_or(default_max_tokens),
         system,

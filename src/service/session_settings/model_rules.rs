@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::context::SessionContext;
 use crate::domain::context::SUMMARY_TOKENS;
-use crate::domain::model::Models;
+use crate::domain::model::{ModelRef, Models};
 use crate::domain::output_schema::{UnsupportedPart, unsupported_part};
 use crate::domain::provider::Provider;
 use crate::domain::run_options::RunOptions;
@@ -32,18 +32,27 @@ pub struct ModelRules {
     pub betas: Option<Vec<String>>,
     /// The default compaction threshold of sessions, in tokens; 0 disables compaction.
     pub compact_at: Option<i64>,
-    /// True if the model's API refuses output schemas with optional members.
-    pub refuses_optional: bool,
 }
 
 impl ModelRules {
+    /// The provider of a model that a request names at this pointer; none for the default provider.
+    pub(in crate::service) fn provider_of(
+        &self,
+        model: &str,
+        pointer: &str,
+    ) -> Result<Option<Box<str>>, FieldError> {
+        let check = self.models.check_provider(model);
+        check.map_err(|unknown| FieldError::new(pointer, unknown.to_string()))?;
+        Ok(self.models.locate(model).provider.map(Box::from))
+    }
+
     /// The compaction threshold of a new session, in tokens; none without compaction.
-    pub(super) fn compact_at(&self, model: &str, context: &SessionContext) -> Option<i64> {
+    pub(super) fn compact_at(&self, model: ModelRef<'_>, context: &SessionContext) -> Option<i64> {
         if context.compact_at.is_some() {
             return context.compact_at.filter(|at| *at > 0);
         }
         let known = self.models.find(model);
-        let is_supported = self.models.provider() == Provider::Anthropic
+        let is_supported = self.models.protocol(model) == Provider::Anthropic
             && known.compaction != Some(false)
             && !context.has_compact_edit();
         let max = known.max_input_tokens.and_then(|window| i64::try_from(window / 5 * 4).ok());
@@ -52,19 +61,19 @@ impl ModelRules {
     }
 
     /// The output limit of a summary, where the model's own limit is below the usual one.
-    pub(super) fn compact_max_tokens(&self, model: &str) -> Option<u32> {
+    pub(super) fn compact_max_tokens(&self, model: ModelRef<'_>) -> Option<u32> {
         self.models.find(model).max_tokens.filter(|max| *max < SUMMARY_TOKENS)
     }
 
     /// The output limit of a session that specifies none: the default, or the model's own limit if
     /// that is lower.
-    pub(super) fn max_tokens(&self, model: &str, default: u32) -> u32 {
+    pub(super) fn max_tokens(&self, model: ModelRef<'_>, default: u32) -> u32 {
         self.models.find(model).max_tokens.map_or(default, |max| max.min(default))
     }
 
     /// The settings of a new session that are not valid.
     pub(super) fn problems(&self, settings: &Settings) -> Vec<FieldError> {
-        let refusals = self.models.find(&settings.model).refusals(settings);
+        let refusals = self.models.find(settings.model_ref()).refusals(settings);
         let mut errors: Vec<FieldError> = refusals
             .into_iter()
             .map(|UnsupportedSetting { pointer, reason }| FieldError::new(pointer, reason))
@@ -90,8 +99,10 @@ impl ModelRules {
 
     /// The parameters of generation that the model or the protocol of its server does not accept.
     pub(in crate::service) fn generation_problems(&self, settings: &Settings) -> Vec<FieldError> {
-        let known = self.models.find(&settings.model);
-        let refusals = known.generation_refusals(settings, self.models.provider()).into_iter();
+        let known = self.models.find(settings.model_ref());
+        let refusals = known
+            .generation_refusals(settings, self.models.protocol(settings.model_ref()))
+            .into_iter();
         refusals
             .map(|UnsupportedSetting { pointer, reason }| FieldError::new(pointer, reason))
             .collect()
@@ -119,7 +130,7 @@ impl ModelRules {
 
     fn choice_problem(&self, settings: &Settings) -> Option<FieldError> {
         let choice = settings.model_options.tool_choice.as_ref()?;
-        let model = self.models.find(&settings.model);
+        let model = self.models.find(settings.model_ref());
         let reason = settings.refuses(&model, choice, &RunOptions::default())?;
         Some(FieldError::new("/tool_choice", reason))
     }
@@ -138,10 +149,11 @@ impl ModelRules {
             let message = format!("is larger than {MAX_SCHEMA} bytes");
             return Some(FieldError::new("/output_schema", message));
         }
+        let refuses_optional = self.models.refuses_optional(settings.model_ref());
         match serde_json::from_str(schema.get()) {
             Ok(schema) => {
                 let UnsupportedPart { pointer, reason } =
-                    unsupported_part(&schema, !self.refuses_optional)?;
+                    unsupported_part(&schema, !refuses_optional)?;
                 Some(FieldError::new(format!("/output_schema{pointer}"), reason))
             }
             Err(cause) => Some(FieldError::new("/output_schema", cause.to_string())),

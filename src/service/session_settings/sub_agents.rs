@@ -52,8 +52,7 @@ pub(crate) struct SessionSubAgent {
 
 impl From<SubAgent> for SessionSubAgent {
     fn from(agent: SubAgent) -> Self {
-        let SubAgent { name, description, system, model, price: _, max_tokens, tools, limits } =
-            agent;
+        let SubAgent { name, description, system, model, max_tokens, tools, limits, .. } = agent;
         Self { name, description, system, model, max_tokens, tools, limits }
     }
 }
@@ -89,7 +88,12 @@ pub(super) fn pin_sub_agents(
     if !errors.is_empty() {
         return Err(Error::Validation(errors));
     }
-    settings.sub_agents = requested.into_iter().map(|agent| agent.priced(service)).collect();
+    let pinned = requested
+        .into_iter()
+        .enumerate()
+        .map(|(index, agent)| agent.pinned(service, &format!("/sub_agents/{index}/model")));
+    let pinned: Result<_, FieldError> = pinned.collect();
+    settings.sub_agents = pinned.map_err(|error| Error::Validation(vec![error]))?;
     check_models(service, settings)?;
     settings.tools = with_sub_agents(settings).map_err(Error::internal)?;
     Ok(())
@@ -151,11 +155,25 @@ impl SessionSubAgent {
         problems
     }
 
-    fn priced(self, service: &Service) -> SubAgent {
+    fn pinned(self, service: &Service, pointer: &str) -> Result<SubAgent, FieldError> {
         let Self { name, description, system, model, max_tokens, tools, limits } = self;
+        let rules = &service.defaults.model_rules;
+        let provider = model.as_ref().map(|model| rules.provider_of(model, pointer)).transpose()?;
+        let provider = provider.flatten();
         let prices = service.defaults.prices.current();
         let price = model.as_ref().and_then(|model| prices.get(model).copied());
-        SubAgent { name, description, system, model, price, max_tokens, tools, limits }
+        let agent = SubAgent {
+            name,
+            description,
+            system,
+            model,
+            provider,
+            price,
+            max_tokens,
+            tools,
+            limits,
+        };
+        Ok(agent)
     }
 }
 

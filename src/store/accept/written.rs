@@ -82,6 +82,7 @@ fn claimed(
 ) -> Result<Claimed, StoreError> {
     Ok(Claimed {
         fence: Fence { run_id: new.id, attempt: 1, worker },
+        tenant: new.tenant,
         session_id: new.session_id,
         settings: serde_json::from_str(row.settings.as_deref().unwrap_or_default())
             .map_err(unreadable("sessions", "settings"))?,

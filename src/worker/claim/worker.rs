@@ -25,8 +25,7 @@ use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::quota::QuotaLimits;
 use crate::faults::{self, Point};
 use crate::metrics::Metrics;
-use crate::model::Model;
-use crate::model::server_health::ServerHealth;
+use crate::model::ModelServers;
 use crate::store::connections::Connections;
 use crate::store::group_commit::GroupCommit;
 use crate::store::leases::expire;
@@ -60,8 +59,8 @@ pub struct WorkerParts {
     pub heartbeat_pool: Connections,
     /// The bus that announces work and carries events and previews to readers.
     pub bus: Arc<Bus>,
-    /// The model.
-    pub model: Model,
+    /// The model servers.
+    pub models: ModelServers,
     /// The tools.
     pub tools: Arc<Registry>,
     /// The operator's permission policy.
@@ -122,14 +121,13 @@ impl Worker {
                 group_commit: GroupCommit::new(parts.pool.clone()),
                 pool: parts.pool,
                 bus: parts.bus,
-                model: parts.model,
+                models: parts.models,
                 tools: parts.tools,
                 policy: parts.policy,
                 evaluator: parts.evaluator,
                 workspaces: parts.workspaces,
                 prompt_cache: parts.prompt_cache,
                 metrics: parts.metrics,
-                server_health: ServerHealth::default(),
                 lost_leases: LostLeases::default(),
                 lease: LeaseClock::default(),
                 transcripts: TranscriptCache::default(),

@@ -33,7 +33,7 @@ impl ModelCalls<'_> {
             summary: false,
             question: None,
             title: None,
-            chat_completions: services.model.dialect(),
+            chat_completions: self.run.model.server.client.dialect(),
             max_tokens,
             container: messages.container.map(str::to_owned),
         }

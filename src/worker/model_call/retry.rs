@@ -10,8 +10,8 @@ use super::ModelCalls;
 use super::deadline::RequestDeadline;
 use crate::domain::circuit::Circuit;
 use crate::domain::event::{EventBody, NewEvent};
-use crate::model::ModelError;
 use crate::model::server_health::{Admission, Pass};
+use crate::model::{ModelError, RequestPermit};
 use crate::worker::run::slot::SLOT_KEPT_FOR;
 use crate::worker::run::state::RunState;
 use crate::worker::run::stop_cause::StopCause;
@@ -29,7 +29,7 @@ impl<'a> ModelCalls<'a> {
         deadline: RequestDeadline,
     ) -> Result<(), StopCause> {
         announce_retry(state, failures, delay).await?;
-        let is_open = self.run.model_health.breaker.circuit() != Circuit::Closed;
+        let is_open = self.run.model.health.breaker.circuit() != Circuit::Closed;
         wait(state, deadline.limit(sleep(delay)), is_open || delay > SLOT_KEPT_FOR).await
     }
 
@@ -42,14 +42,14 @@ impl<'a> ModelCalls<'a> {
         deadline: RequestDeadline,
     ) -> Result<Pass<'a>, StopCause> {
         let services = self.run.services;
-        let mut admission = Admission::of(&self.run.model_health);
+        let mut admission = Admission::of(&self.run.model.health);
         let since = Instant::now();
         let mut is_announced = false;
         loop {
             let now = Instant::now();
             let not_yet = match admission.enter(now) {
                 Ok(pass) => {
-                    services.metrics.model_circuit(services.server_health.circuit(now));
+                    services.report_circuit(self.run.model.server, now);
                     return Ok(pass);
                 }
                 Err(not_yet) => not_yet,
@@ -66,6 +66,25 @@ impl<'a> ModelCalls<'a> {
             let admitted = timeout_at(since + GIVE_UP_AFTER, admitted).map(drop);
             wait(state, deadline.limit(admitted), true).await?;
         }
+    }
+}
+
+impl ModelCalls<'_> {
+    /// Waits until the limit of the provider's requests at once permits one; none without a limit. The
+    /// run holds no slot meanwhile.
+    pub(super) async fn request_permit(
+        &self,
+        state: &mut RunState<'_>,
+        deadline: RequestDeadline,
+    ) -> Result<Option<RequestPermit>, StopCause> {
+        let Some(limit) = &self.run.model.server.limit else { return Ok(None) };
+        if let Some(permit) = limit.try_acquire() {
+            return Ok(Some(permit));
+        }
+        let mut permit = None;
+        let acquired = limit.acquire(self.run.claim.tenant).map(|own| permit = Some(own));
+        wait(state, deadline.limit(acquired), true).await?;
+        Ok(permit)
     }
 }
 

@@ -76,15 +76,18 @@ impl ModelCalls<'_> {
         ids: ReplyIds,
     ) -> Result<Reply, StopCause> {
         let services = self.run.services;
-        self.run.model_health.budget.earn(Instant::now());
+        self.run.model.health.budget.earn(Instant::now());
         let is_answer = self.in_flight.as_ref().is_some_and(RequestInFlight::is_answer);
         let deadline =
             if is_answer { RequestDeadline::of(&state.progress) } else { RequestDeadline::NONE };
         let mut failures = 0;
         loop {
             let pass = self.permit(state, failures, deadline).await?;
+            let permit = self.request_permit(state, deadline).await?;
             let next_try = RequestTry { request: request.clone(), ids, deadline };
-            let error = match self.try_once(&mut state.writer, next_try, pass).await? {
+            let tried = self.try_once(&mut state.writer, next_try, pass).await?;
+            drop(permit);
+            let error = match tried {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -96,7 +99,7 @@ impl ModelCalls<'_> {
             let Some(delay) = delay else {
                 return Err(StopCause::Model(error));
             };
-            let Some(turn) = self.run.model_health.budget.spend(Instant::now()) else {
+            let Some(turn) = self.run.model.health.budget.spend(Instant::now()) else {
                 services.metrics.model_retry_withheld();
                 return Err(StopCause::Model(error));
             };
@@ -113,6 +116,8 @@ impl ModelCalls<'_> {
         tracing::warn!(
             run.id = %self.run.run_id(),
             request.id = request_id,
+            model = self.run.settings().model,
+            model.provider = self.run.model.server.label(),
             failures,
             %error,
             "model request failed"
@@ -166,13 +171,12 @@ impl ModelCalls<'_> {
         );
         self.tries.push(finished);
         drop(pass);
-        let services = self.run.services;
-        services.metrics.model_circuit(services.server_health.circuit(Instant::now()));
-        services.metrics.model_request(match &ended {
+        let outcome = match &ended {
             Ok(Ok(_)) => RequestOutcome::Replied,
             Ok(Err(_)) => RequestOutcome::Failed,
             Err(_) => RequestOutcome::Stopped,
-        });
+        };
+        self.run.services.count_request(self.run.model.server, outcome);
         ended
     }
 
@@ -238,7 +242,7 @@ impl ModelCalls<'_> {
         writer: &mut StepWriter<'_>,
         request: Request,
     ) -> Result<Result<ReplyStream, ModelError>, StopCause> {
-        let mut sending = pin!(self.run.services.model.send(request));
+        let mut sending = pin!(self.run.model.server.client.send(request));
         loop {
             tokio::select! {
                 biased;

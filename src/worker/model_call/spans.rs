@@ -6,12 +6,15 @@ use crate::worker::run::context::RunContext;
 
 /// Begins the span of a request to the model.
 pub(super) fn begin_request_span(run: &RunContext<'_>) -> Option<OpenSpan> {
-    let (services, model) = (run.services, &run.settings().model);
+    let (services, server, model) = (run.services, run.model.server, &run.settings().model);
     let name = || format!("chat {model}");
     let spans = services.metrics.spans();
     let mut span = spans.begin(Kind::Client, name, run.claim.options.trace)?;
     span.set("gen_ai.operation.name", "chat");
-    span.set("gen_ai.provider.name", services.model.provider().as_str());
+    span.set("gen_ai.provider.name", server.client.provider().as_str());
+    if let Some(provider) = server.name() {
+        span.set("twostep.model.provider", provider.to_owned());
+    }
     span.set("gen_ai.request.model", &**model);
     span.set("gen_ai.conversation.id", run.session_id().to_string());
     Some(span)

@@ -63,7 +63,7 @@ impl ModelCalls<'_> {
             return Ok(None);
         }
         let settings = self.run.settings();
-        let Some(max_tokens) = larger(&settings.model, settings.max_tokens) else {
+        let Some(max_tokens) = larger(settings.model_ref().name, settings.max_tokens) else {
             return Ok(None);
         };
         let head = self.run.head(&Settings { max_tokens, ..settings.clone() })?;

@@ -1,10 +1,8 @@
 //! The facts of a run that do not change while it is driven.
 
-use std::sync::Arc;
-
 use serde_json::value::RawValue;
-use tokio::time::Instant;
 
+use super::run_model::RunModel;
 use super::signals::Signals;
 use super::stop_cause::StopCause;
 use crate::domain::claim::Claimed;
@@ -13,7 +11,6 @@ use crate::domain::limits::Limits;
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
 use crate::model::Head;
-use crate::model::server_health::ModelHealth;
 use crate::store::StoreError;
 use crate::store::retry::{DatabaseFailure as _, Retry, retry_while_unavailable};
 use crate::worker::services::Services;
@@ -26,8 +23,8 @@ pub(in crate::worker) struct RunContext<'a> {
     pub(in crate::worker) signals: Signals,
     /// The limits of the message, completed by those of the session.
     pub(in crate::worker) limits: Limits,
-    /// The circuit breaker and the retry budget of the session's model.
-    pub(in crate::worker) model_health: Arc<ModelHealth>,
+    /// The model of the session.
+    pub(in crate::worker) model: RunModel<'a>,
 }
 
 impl<'a> RunContext<'a> {
@@ -38,8 +35,8 @@ impl<'a> RunContext<'a> {
     ) -> Self {
         claim.settings.apply(&claim.options);
         let limits = claim.options.limits.or(&claim.settings.limits);
-        let model_health = services.server_health.of(&claim.settings.model, Instant::now());
-        Self { services, claim, signals, limits, model_health }
+        let model = RunModel::of(services, &claim.settings);
+        Self { services, claim, signals, limits, model }
     }
 
     pub(in crate::worker) fn run_id(&self) -> RunId {
@@ -73,8 +70,8 @@ impl<'a> RunContext<'a> {
 
     /// The head of requests with these settings.
     pub(in crate::worker) fn head(&self, settings: &Settings) -> Result<Head, StopCause> {
-        let services = self.services;
-        Ok(services.model.head(settings, self.run_tools(), services.prompt_cache)?)
+        let cache = self.services.prompt_cache;
+        Ok(self.model.server.client.head(settings, self.run_tools(), cache)?)
     }
 
     /// Runs database work, and again while the database is unavailable, until the lease is lost or

@@ -124,6 +124,7 @@ impl Driver<'_> {
         faults::point(Point::Claimed).await;
         // Large futures are boxed: all runs that wait for the model would hold their memory.
         Box::pin(begin(&mut self.state, &mut self.model)).await?;
+        self.run.model.check_provider()?;
         enter_mode(&mut self.state).await?;
         let head = self.run.head(self.run.settings())?;
         Box::pin(self.compactor.compact(&mut self.state, &mut self.model, &head)).await?;

@@ -15,6 +15,7 @@ mod outcome;
 pub(in crate::worker) mod pending_step;
 pub(in crate::worker) mod progress;
 mod resume;
+pub(in crate::worker) mod run_model;
 pub(in crate::worker) mod signals;
 pub(in crate::worker) mod slot;
 pub(in crate::worker) mod spans;

@@ -15,7 +15,7 @@ use crate::domain::trace::Trace;
 use crate::domain::usage::Usage;
 use crate::metrics::RequestOutcome;
 use crate::model::server_health::Health;
-use crate::model::{Messages, ModelError, Reply, ReplyStream, Request, estimated_tokens};
+use crate::model::{Messages, Model, ModelError, Reply, ReplyStream, Request, estimated_tokens};
 use crate::worker::model_call::model_try::TryRecorder;
 use crate::worker::services::Services;
 use crate::worker::time::millis_since;
@@ -36,14 +36,20 @@ pub(super) async fn send(
     title: TitleRequest,
     stop: &CancellationToken,
 ) -> Option<Ended> {
-    let now = tokio::time::Instant::now();
-    let health = services.server_health.of(&task.settings.model, now);
-    let mut pass = health.breaker.enter(now).ok()?;
-    let request = request_of(services, task, &title)?;
+    let model = task.settings.model_ref();
+    let server = services.models.of(model)?;
+    let health = server.health_of(model);
+    let mut pass = health.breaker.enter(tokio::time::Instant::now()).ok()?;
+    // Answers need the requests of a limited provider more.
+    let permit = match &server.limit {
+        Some(limit) => Some(limit.try_acquire()?),
+        None => None,
+    };
+    let request = request_of(&server.client, task, &title)?;
     let (body, started) = (request.body.clone(), Instant::now());
     let mut recorder = TryRecorder::begin();
     let mut stream = None;
-    let reading = timeout(TIME_LIMIT, read(services, request, &mut stream, &mut recorder));
+    let reading = timeout(TIME_LIMIT, read(&server.client, request, &mut stream, &mut recorder));
     let ended = stop.run_until_cancelled(reading).await;
     let ended = ended.map(|done| done.unwrap_or(Err(ModelError::Idle(TIME_LIMIT))));
     if let Some(ended) = &ended {
@@ -51,13 +57,13 @@ pub(super) async fn send(
         let seen = ended.as_ref().err().map_or(Health::Healthy, Health::of);
         pass.report(seen, tokio::time::Instant::now());
     }
-    drop(pass);
-    services.metrics.model_circuit(services.server_health.circuit(tokio::time::Instant::now()));
-    services.metrics.model_request(match &ended {
+    drop((pass, permit));
+    let outcome = match &ended {
         Some(Ok(_)) => RequestOutcome::Replied,
         Some(Err(_)) => RequestOutcome::Failed,
         None => RequestOutcome::Stopped,
-    });
+    };
+    services.count_request(server, outcome);
     if let Some(Err(error)) = &ended {
         tracing::warn!(run.id = %task.run_id, %error, "request for a title failed");
     }
@@ -71,7 +77,7 @@ pub(super) async fn send(
     let record = RequestRecord {
         model: task.settings.model.clone(),
         message_seq: 0,
-        form: form_of(services, title),
+        form: form_of(&server.client, title),
         body_hash: hexadecimal(&Sha256::digest(&body)),
         body_length: i64::try_from(body.len()).unwrap_or(i64::MAX),
         prefix: None,
@@ -86,10 +92,10 @@ pub(super) async fn send(
     Some(Ended { record, title: reply.as_ref().and_then(title_of) })
 }
 
-fn request_of(services: &Services, task: &TitleTask, title: &TitleRequest) -> Option<Request> {
+fn request_of(model: &Model, task: &TitleTask, title: &TitleRequest) -> Option<Request> {
     let prompt = title.prompt();
     let settings = task.settings.for_prompt(prompt);
-    let head = services.model.head(&settings, None, None).ok()?;
+    let head = model.head(&settings, None, None).ok()?;
     let text = prompt.messages();
     let messages =
         Messages { text: &text, far_breakpoint: None, is_compacted: false, container: None };
@@ -97,7 +103,7 @@ fn request_of(services: &Services, task: &TitleTask, title: &TitleRequest) -> Op
     Some(Request { trace, ..head.request(messages, &ToolChoice::AUTO) })
 }
 
-fn form_of(services: &Services, title: TitleRequest) -> RequestForm {
+fn form_of(model: &Model, title: TitleRequest) -> RequestForm {
     RequestForm {
         tool_choice: ToolChoice::AUTO,
         prompt_cache: None,
@@ -106,7 +112,7 @@ fn form_of(services: &Services, title: TitleRequest) -> RequestForm {
         compacted: None,
         summary: false,
         question: None,
-        chat_completions: services.model.dialect(),
+        chat_completions: model.dialect(),
         max_tokens: Some(title.max_tokens),
         container: None,
         title: Some(title),
@@ -115,12 +121,12 @@ fn form_of(services: &Services, title: TitleRequest) -> RequestForm {
 
 /// Sends the request and reads the whole reply. What is received stays in `stream`.
 async fn read(
-    services: &Services,
+    model: &Model,
     request: Request,
     stream: &mut Option<ReplyStream>,
     recorder: &mut TryRecorder,
 ) -> Result<Reply, ModelError> {
-    let sent = services.model.send(request).await;
+    let sent = model.send(request).await;
     if let Some((status, head)) = sent.as_ref().err().and_then(ModelError::head) {
         recorder.head(status, head);
     }

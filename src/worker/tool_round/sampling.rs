@@ -129,7 +129,7 @@ fn sampling_request(
     run: &RunContext<'_>,
     question: &SamplingRequest,
 ) -> Result<(Request, RequestForm), StopCause> {
-    let model = &run.services.model;
+    let model = &run.model.server.client;
     let prompt = question.prompt();
     let head = model.head(&run.settings().for_prompt(prompt), None, None)?;
     let text = prompt.messages();

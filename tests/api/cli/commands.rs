@@ -126,6 +126,27 @@ async fn invalid_permission_options_are_named_at_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_model_providers_are_checked_at_the_start() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let name = file.path().to_str().unwrap();
+    let serve = ["serve", "--bind", LOOPBACK, "--provider", "openai", "--model", "a"];
+    let url = ["--openai-base-url", "http://127.0.0.1:1/v1", "--model-providers", name];
+    let serve = [&serve[..], &url].concat();
+    let gateway = json!({ "protocol": "anthropic", "base_url": "http://127.0.0.1:1",
+                          "api_key_env": "TWOSTEP_KEY_OF_THE_GATEWAY" });
+    std::fs::write(name, json!({ "gateway": gateway }).to_string()).unwrap();
+    let missing = "TWOSTEP_KEY_OF_THE_GATEWAY is not set";
+    assert_fails(&serve, &["the model provider \"gateway\"", missing]).await;
+    assert_fails(
+        &["serve", "--bind", LOOPBACK, "--offline", "--model-providers", name],
+        &["--offline", "--model-providers"],
+    )
+    .await;
+    std::fs::write(name, json!({ "gate/way": gateway }).to_string()).unwrap();
+    assert_fails(&serve, &[name, "\"gate/way\" is not 1 to 32"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn errors_of_the_database_url_do_not_contain_the_password() {
     let serve = ["serve", "--offline", "--bind", LOOPBACK];
     let (status, _, stderr) = outcome({

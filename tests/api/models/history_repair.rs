@@ -180,6 +180,7 @@ async fn runs_and_requests_are_counted() {
         r#"twostep_runs_settled_total{status="completed"} 1"#,
         r#"twostep_runs_claimed_total{how="handed"} 1"#,
         r#"twostep_model_requests_total{outcome="replied"} 2"#,
+        r#"twostep_model_provider_requests_total{provider="default",outcome="replied"} 2"#,
     ];
     assert_eq!(figures, expected);
 }

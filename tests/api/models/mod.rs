@@ -18,6 +18,7 @@ mod options;
 mod outage;
 mod prompt_cache;
 mod provider_state;
+mod providers;
 pub(crate) mod recorded_streams;
 mod refused_content;
 mod refused_content_again;

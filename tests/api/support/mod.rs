@@ -12,7 +12,7 @@ mod keys;
 pub(crate) mod machine;
 mod many_events;
 pub(crate) mod media;
-mod model_server;
+pub(crate) mod model_server;
 mod notified;
 #[path = "../../support/postgres.rs"]
 mod postgres;

@@ -22,6 +22,7 @@ use twostep::domain::session::InterruptedReplies;
 use twostep::http::{
     Forwarding, KEEP_ALIVE_INTERVAL, MAX_MESSAGE, MetricsAccess, Options as HttpOptions, Timeouts,
 };
+use twostep::model::NamedServer;
 use twostep::outbound::AllowedHosts;
 use twostep::service::{Defaults, ModelRules, OperatorAgents, Options as ServiceOptions};
 use twostep::tokens::Issuer;
@@ -55,6 +56,8 @@ pub(crate) struct Setup {
     /// The context window of the model, for tests of a small one.
     pub(crate) window: Option<u64>,
     pub(crate) provider: Provider,
+    /// Further model providers.
+    pub(crate) providers: Vec<NamedServer>,
     pub(crate) slots: Option<usize>,
     pub(crate) history_memory: Option<usize>,
     pub(crate) keep_alive_every: Option<Duration>,
@@ -130,6 +133,7 @@ fn work_of(simulator: &Running, setup: &Setup) -> Work {
     let idle = setup.model_idle_timeout.unwrap_or(Duration::from_secs(10));
     Work {
         model: ModelSource::Server(model_server::of(simulator, setup.provider, idle)),
+        providers: setup.providers.clone(),
         model_idle_timeout: idle,
         prompt_cache: Some(setup.prompt_cache.unwrap_or_default()),
         slots: setup.slots.unwrap_or(16),

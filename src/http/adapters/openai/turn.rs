@@ -232,7 +232,8 @@ impl CompletionTurn<'_> {
         let model = if has_tools { self.model } else { model_name(self.model) };
         let models = &self.turn.service.defaults.model_rules.models;
         if model != DEFAULT_MODEL {
-            let is_model = models.list().iter().any(|(name, _)| name == model);
+            let is_model = models.locate(model).provider.is_some()
+                || models.list().iter().any(|(name, _)| name == model);
             if !is_model && model.parse::<AgentChoice>().is_err() {
                 return Err(Error::from(AgentError::NotFound(model.to_owned())).into());
             }

@@ -1,0 +1,237 @@
+//! Named model providers, from the operator's file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use reqwest::Url;
+use secrecy::SecretString;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use super::environment::{read_secret, secret};
+use crate::domain::model::{Known, ProviderModels, is_provider_name};
+use crate::domain::price::{Price, Prices};
+use crate::domain::provider::{Dialect, MaxTokensField, Provider, is_openai};
+use crate::model::{NamedServer, Server, anthropic, openai};
+
+/// The named providers of the operator's file, by name.
+#[derive(Debug, Default)]
+pub(super) struct ModelProviders(BTreeMap<String, ProviderEntry>);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProviderEntry {
+    protocol: Provider,
+    #[serde(deserialize_with = "url")]
+    base_url: Url,
+    /// The environment variable with the key, or with the suffix `_FILE` a file that has it.
+    api_key_env: Option<String>,
+    api_key_file: Option<PathBuf>,
+    /// The Messages API: the key is sent as a bearer token.
+    #[serde(default)]
+    bearer: bool,
+    anthropic_version: Option<String>,
+    max_tokens_field: Option<MaxTokensField>,
+    images: Option<bool>,
+    max_requests: Option<usize>,
+    #[serde(default)]
+    capabilities: Known,
+    #[serde(default)]
+    prices: Prices,
+}
+
+impl ModelProviders {
+    /// Reads a file.
+    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+        let context = || format!("the model providers in {} cannot be used", path.display());
+        let text = fs::read_to_string(path).with_context(context)?;
+        Self::parse(&text).with_context(context)
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let providers: BTreeMap<String, ProviderEntry> = serde_json::from_str(text)?;
+        for (name, entry) in &providers {
+            ensure!(is_provider_name(name), "{name:?} is not 1 to 32 of a-z, 0-9, - and _");
+            entry.check().with_context(|| format!("of {name:?}"))?;
+        }
+        Ok(Self(providers))
+    }
+
+    /// The known models of each provider.
+    pub(super) fn models(&self) -> BTreeMap<String, ProviderModels> {
+        let models = |entry: &ProviderEntry| {
+            let is_openai =
+                entry.protocol == Provider::OpenAi && is_openai(entry.base_url.host_str());
+            let models = ProviderModels::new(entry.protocol, entry.capabilities.clone());
+            models.with_optional_refused(is_openai)
+        };
+        self.0.iter().map(|(name, entry)| (name.clone(), models(entry))).collect()
+    }
+
+    /// The prices of all models, by their full names.
+    pub(super) fn prices(&self) -> Prices {
+        let of = |(name, entry): (&String, &ProviderEntry)| {
+            let full = |(model, price): (&String, &Price)| (format!("{name}/{model}"), *price);
+            entry.prices.iter().map(full).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of).collect()
+    }
+
+    /// The servers, with their keys.
+    pub(super) fn servers(&self, idle_timeout: Duration) -> anyhow::Result<Vec<NamedServer>> {
+        let server = |(name, entry): (&String, &ProviderEntry)| {
+            let server = entry.server(idle_timeout);
+            let server = server.with_context(|| format!("the model provider {name:?}"))?;
+            let max_requests = entry.max_requests;
+            Ok(NamedServer { name: name.as_str().into(), server, max_requests })
+        };
+        self.0.iter().map(server).collect()
+    }
+
+    /// The keys that can be read, which must not appear in the log.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = SecretString> {
+        let passwords = self.0.values().filter_map(|entry| entry.base_url.password());
+        let keys = self.0.values().filter_map(|entry| entry.key().ok().flatten());
+        keys.chain(passwords.map(SecretString::from))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl ProviderEntry {
+    fn check(&self) -> anyhow::Result<()> {
+        let is_web = matches!(self.base_url.scheme(), "http" | "https");
+        ensure!(is_web, "base_url is not that of a web server");
+        ensure!(
+            self.api_key_env.is_none() || self.api_key_file.is_none(),
+            "api_key_env and api_key_file are both set: set only one of them"
+        );
+        ensure!(self.max_requests != Some(0), "max_requests is 0; leave it out for no limit");
+        match self.protocol {
+            Provider::Anthropic => ensure!(
+                self.max_tokens_field.is_none() && self.images.is_none(),
+                "max_tokens_field and images are for the protocol openai"
+            ),
+            Provider::OpenAi => ensure!(
+                self.anthropic_version.is_none() && !self.bearer,
+                "anthropic_version and bearer are for the protocol anthropic"
+            ),
+        }
+        Ok(())
+    }
+
+    /// None for a server without a key.
+    fn key(&self) -> anyhow::Result<Option<SecretString>> {
+        let key = match (&self.api_key_env, &self.api_key_file) {
+            (Some(name), _) => match secret(name)? {
+                Some(key) => key,
+                None => bail!("{name} is not set; it has the key of the provider"),
+            },
+            (None, Some(path)) => read_secret(path)
+                .with_context(|| format!("api_key_file: {} cannot be used", path.display()))?,
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(key.into()))
+    }
+
+    fn server(&self, idle_timeout: Duration) -> anyhow::Result<Server> {
+        let (base_url, key) = (self.base_url.clone(), self.key()?);
+        Ok(match self.protocol {
+            Provider::Anthropic => {
+                let (api_key, auth_token) = if self.bearer { (None, key) } else { (key, None) };
+                let version = self.anthropic_version.clone();
+                let version = version.unwrap_or_else(|| "2023-06-01".to_owned());
+                Server::Anthropic(anthropic::ClientConfig {
+                    base_url,
+                    api_key,
+                    auth_token,
+                    version,
+                    idle_timeout,
+                })
+            }
+            Provider::OpenAi => {
+                let usual = MaxTokensField::usual(is_openai(base_url.host_str()));
+                let dialect = Dialect {
+                    max_tokens_field: self.max_tokens_field.unwrap_or(usual),
+                    takes_images: self.images.unwrap_or(true),
+                };
+                let api_key = key;
+                Server::OpenAi(openai::ClientConfig { base_url, api_key, dialect, idle_timeout })
+            }
+        })
+    }
+}
+
+fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        format!("{:#}", ModelProviders::parse(text).unwrap_err())
+    }
+
+    #[test]
+    fn a_file_names_providers_with_their_models_and_prices() {
+        let providers = ModelProviders::parse(
+            r#"{ "local": { "protocol": "openai", "base_url": "http://localhost:1/v1",
+                            "max_requests": 4,
+                            "capabilities": { "qwen/3": { "max_tokens": 9 } },
+                            "prices": { "qwen/3": { "input": 1, "output": 2, "cache_write": 0,
+                                                    "cache_read": 0 } } },
+                 "second": { "protocol": "anthropic", "base_url": "https://gateway.example" } }"#,
+        )
+        .unwrap();
+        let servers = providers.servers(Duration::from_secs(1)).unwrap();
+        let named: Vec<_> =
+            servers.iter().map(|it| (&*it.name, it.server.provider(), it.max_requests)).collect();
+        let expected =
+            [("local", Provider::OpenAi, Some(4)), ("second", Provider::Anthropic, None)];
+        assert_eq!(named, expected);
+        assert_eq!(providers.prices().get("local/qwen/3").unwrap().output, 2);
+        assert_eq!(providers.models().keys().collect::<Vec<_>>(), ["local", "second"]);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_provider() {
+        let with = |members: &str| {
+            refusal(&format!(
+                r#"{{"one": {{"protocol": "openai", "base_url": "http://h"{members}}}}}"#
+            ))
+        };
+        assert!(
+            refusal(r#"{"a/b": {"protocol": "openai", "base_url": "http://h"}}"#).contains("a/b")
+        );
+        assert!(
+            with(r#", "bearer": true"#).starts_with("of \"one\": anthropic_version and bearer")
+        );
+        assert!(with(r#", "max_requests": 0"#).contains("max_requests is 0"));
+        assert!(with(r#", "api_key": "secret""#).contains("unknown field `api_key`"));
+        let both = with(r#", "api_key_env": "A", "api_key_file": "b""#);
+        assert!(both.contains("both set"), "{both}");
+    }
+
+    #[test]
+    fn a_key_is_read_from_the_named_file_or_variable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        fs::write(&path, "geheim-9\n").unwrap();
+        let text = format!(
+            r#"{{"one": {{"protocol": "openai", "base_url": "http://h", "api_key_file": {path:?}}},
+                "two": {{"protocol": "openai", "base_url": "http://h",
+                         "api_key_env": "TWOSTEP_TEST_KEY_THAT_NOBODY_SETS"}}}}"#
+        );
+        let providers = ModelProviders::parse(&text).unwrap();
+        assert_eq!(providers.secrets().count(), 1);
+        let error = format!("{:#}", providers.servers(Duration::from_secs(1)).unwrap_err());
+        assert!(error.contains("\"two\": TWOSTEP_TEST_KEY_THAT_NOBODY_SETS is not set"), "{error}");
+    }
+}
