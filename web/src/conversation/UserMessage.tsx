@@ -3,7 +3,6 @@
 import type { ContentBlock, CreateMessage, UserItem } from "@twostep/client";
 import { useState } from "preact/hooks";
 import { client, curl } from "../service/api";
-import { copyFile } from "../service/files";
 import { copyText } from "../shell/copy";
 import { act } from "../state/access";
 import { post } from "../state/outbox";
@@ -79,25 +78,15 @@ export function Content({ content }: { content: ContentBlock[] }) {
   );
 }
 
-/** The block with a file of its own in a fork that shares no messages, which cannot use files of its source. */
-async function copied(block: ContentBlock, from: string, to: string): Promise<ContentBlock> {
-  const { file_id: fileId } = (block["source"] ?? {}) as { file_id?: string };
-  if (fileId === undefined) return block;
-  const id = await copyFile(fileId, String(block["title"] ?? fileId), from, to);
-  return { ...block, source: { type: "file", file_id: id } };
-}
-
 /** Forks the session before a message and posts another one there. */
 async function forkWith(before: string, text: string, files: ContentBlock[]): Promise<void> {
   const source = openId.value;
   if (source === undefined) return;
   await act(async () => {
     const fork = await client.fork(source, { before });
-    const isShared = (fork.forked_from?.message_seq ?? 0) > 0;
-    const copies = isShared ? files : await Promise.all(files.map((block) => copied(block, source, fork.id)));
     put(fork);
     go(fork.id);
-    await post(fork.id, contentOf(text, copies));
+    await post(fork.id, contentOf(text, files));
   });
 }
 

@@ -1,7 +1,7 @@
 /** Files of messages: uploads with progress, and their contents. */
 
 import { ProblemError, Twostep, type UploadedFile } from "@twostep/client";
-import { address, base, client, headers } from "./api";
+import { address, base, headers } from "./api";
 
 /**
  * Uploads a file to a session, or for the first message of a new one. The client package sends it and repeats
@@ -84,12 +84,6 @@ async function load(path: string): Promise<Blob> {
   const problem: unknown = response.ok ? undefined : await response.json().catch(() => undefined);
   if (!response.ok) throw new ProblemError(response.status, Object(problem) as object, response.headers);
   return response.blob();
-}
-
-/** Uploads a file of a session to another one, and returns its id there. */
-export async function copyFile(fileId: string, name: string, from: string, to: string): Promise<string> {
-  const content = await load(`/sessions/${from}/files/${fileId}/content`);
-  return (await client.upload(to, new File([content], name, { type: content.type }))).id;
 }
 
 /** Browsers may begin to read a content in memory some time after the click. */
