@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 /// The members, in their original order.
 #[derive(Debug, Clone, Default)]
@@ -62,32 +62,63 @@ impl RawObject {
     /// Adds the members of a later piece of a stream: strings and lists continue the earlier ones,
     /// other values replace them.
     pub(super) fn continue_with(&mut self, later: Self) {
+        self.add(later, |_| true);
+    }
+
+    fn add(&mut self, later: Self, continues: impl Fn(&str) -> bool) {
         for (key, value) in later.0.into_iter().filter(|(_, value)| value.get() != "null") {
             let value = match self.get(&key) {
-                Some(known) => continued(known, value),
-                None => value,
+                Some(known) if continues(&key) => continued(known, value),
+                Some(_) if value.get() == r#""""# => continue,
+                Some(_) | None => value,
             };
             self.set(&key, value);
         }
     }
+
+    /// The number and the type of a list's element that can continue in a later piece.
+    fn place(&self) -> Option<(u64, Option<String>)> {
+        Some((self.read("index")?, self.read("type")))
+    }
 }
+
+/// The members of a list's element that are sent in pieces. Others are repeated, or come once.
+const TEXTS: [&str; 4] = ["text", "thinking", "summary", "arguments"];
 
 /// The value of a member whose first part is known.
 fn continued(known: &RawValue, later: Box<RawValue>) -> Box<RawValue> {
-    let inside = |[open, close]: [char; 2]| {
-        let [known, later] =
-            [known, &*later].map(|value| value.get().strip_prefix(open)?.strip_suffix(close));
-        known.zip(later)
+    let strings = [known, &*later].map(|value| value.get().strip_prefix('"')?.strip_suffix('"'));
+    let whole = if let [Some(known), Some(later)] = strings {
+        RawValue::from_string(format!("\"{known}{later}\""))
+    } else {
+        let lists = [known, &*later].map(|value| serde_json::from_str(value.get()));
+        let [Ok(known), Ok(later_elements)] = lists else { return later };
+        to_raw_value(&continued_list(known, later_elements))
     };
-    let whole = match (inside(['"', '"']), inside(['[', ']'])) {
-        (Some((known, later)), _) => Some(format!("\"{known}{later}\"")),
-        (None, Some((known, later))) if known.trim().is_empty() || later.trim().is_empty() => {
-            Some(format!("[{known}{later}]"))
+    whole.unwrap_or(later)
+}
+
+/// A list with the elements of its later piece. An element with the `index` and the `type` of an earlier
+/// one continues it, as the reasoning of `OpenRouter` and `LiteLLM` does.
+fn continued_list(mut list: Vec<Box<RawValue>>, later: Vec<Box<RawValue>>) -> Vec<Box<RawValue>> {
+    let object = |value: &RawValue| serde_json::from_str::<RawObject>(value.get()).ok();
+    for element in later {
+        let place = object(&element).and_then(|it| it.place());
+        let found = list.iter_mut().find_map(|known| {
+            let whole = object(known)?;
+            (place.is_some() && whole.place() == place).then_some((known, whole))
+        });
+        match (found, object(&element)) {
+            (Some((known, mut whole)), Some(piece)) => {
+                whole.add(piece, |name| TEXTS.contains(&name));
+                if let Ok(whole) = to_raw_value(&whole) {
+                    *known = whole;
+                }
+            }
+            _ => list.push(element),
         }
-        (None, Some((known, later))) => Some(format!("[{known},{later}]")),
-        (None, None) => None,
-    };
-    whole.and_then(|whole| RawValue::from_string(whole).ok()).unwrap_or(later)
+    }
+    list
 }
 
 impl FromIterator<(String, Box<RawValue>)> for RawObject {
@@ -144,6 +175,21 @@ mod tests {
         all.continue_with(object(r#"{"a":" \u00e9","b":[2],"c":{"d":2.50},"e":[3],"f":null}"#));
         let whole = serde_json::to_string(&all).unwrap();
         assert_eq!(whole, r#"{"a":"x\n \u00e9","b":[{"i":0},2],"c":{"d":2.50},"e":[3]}"#);
+    }
+
+    #[test]
+    fn elements_with_the_same_index_and_type_continue() {
+        let mut all =
+            object(r#"{"b":[{"type":"t","text":"Let ","format":"f","signature":"","index":0}]}"#);
+        all.continue_with(object(r#"{"b":[{"type":"t","text":"me.","format":"f","index":0}]}"#));
+        all.continue_with(object(r#"{"b":[{"type":"t","text":"","signature":"s","index":0}]}"#));
+        all.continue_with(object(
+            r#"{"b":[{"type":"e","data":"x","index":0},{"type":"t","index":1}]}"#,
+        ));
+        let whole = serde_json::to_string(&all).unwrap();
+        let first = r#"{"type":"t","text":"Let me.","format":"f","signature":"s","index":0}"#;
+        let rest = r#"{"type":"e","data":"x","index":0},{"type":"t","index":1}"#;
+        assert_eq!(whole, format!(r#"{{"b":[{first},{rest}]}}"#));
     }
 
     #[test]

@@ -12,16 +12,20 @@ const log = (text) => {
   if (process.env.TWOSTEP_TEST_SEEN) appendFileSync(join(process.env.TWOSTEP_TEST_SEEN, "front-ends.log"), text);
 };
 
-/** Starts a service that plays a script. `restart` stops it at once and starts another one in its place. */
-export async function startService(script, options = []) {
+/**
+ * Starts a service that plays a script, or asks the model server that the options and `variables` name. `restart`
+ * stops it at once and starts another one in its place.
+ */
+export async function startService(script, options = [], variables = {}) {
   const folder = mkdtempSync(join(tmpdir(), "twostep-front-ends-"));
   const file = join(folder, "script.json");
-  writeFileSync(file, JSON.stringify(script));
-  const env = { ...process.env, TWOSTEP_DATA_DIR: folder, TWOSTEP_LOG: "info" };
+  if (script) writeFileSync(file, JSON.stringify(script));
+  const model = script ? ["--offline", "--script", file] : [];
+  const env = { ...process.env, ...variables, TWOSTEP_DATA_DIR: folder, TWOSTEP_LOG: "info" };
   let running;
   const start = async (bind) => {
     const auth = options.includes("--auth") ? [] : ["--auth", "keys"];
-    const args = ["serve", "--offline", "--script", file, "--bind", bind, ...auth, ...options];
+    const args = ["serve", ...model, "--bind", bind, ...auth, ...options];
     running = spawn(program, args, { env, stdio: ["ignore", "pipe", "pipe"] });
     let output = "";
     running.stderr.on("data", (text) => {
