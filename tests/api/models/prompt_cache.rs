@@ -6,8 +6,10 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use twostep::domain::prompt_cache::CacheTtl;
+use twostep::service::ModelRules;
 
 use crate::support::kept_output::MODEL_KEY;
+use crate::support::media::pixel;
 use crate::support::{SYSTEM, Session, Setup, TestApp, binary, calls, data_dir, replies, says};
 
 /// A service whose simulator has a cache.
@@ -191,4 +193,87 @@ async fn a_changed_prefix_of_a_request_is_reported_with_its_level() {
     let expected = [r#"{level="tools"} 2"#];
     assert_eq!(counted, expected);
     app.end_refused(&[]);
+}
+
+/// Twenty messages with three requests each: thinking, parallel calls, pictures, documents, searches of
+/// the server, failed calls and requests that are sent again.
+fn conversation() -> Value {
+    let look =
+        |id: &str| json!({ "type": "tool_use", "name": "get_time", "input": { "timezone": id } });
+    let says_more = |text: &str| json!({ "type": "text", "text": text.repeat(10) });
+    let thinks = json!({ "type": "thinking", "thinking": "Which clock is right? ".repeat(20) });
+    let read =
+        |path: &str| json!({ "type": "tool_use", "name": "read_file", "input": { "path": path } });
+    let search = json!({ "type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search",
+        "input": { "query": "the time" } });
+    let found = json!({ "type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [
+        { "type": "web_search_result", "url": "https://example.com/", "title": "Time",
+          "encrypted_content": "Eo8".repeat(200) }] });
+    let busy = json!([{ "status": 529 }]);
+    json!({ "conversations": [
+        { "when": "clocks", "replies": [
+            { "content": [thinks, says_more("I look at both clocks. "), look("UTC"), look("Asia/Tokyo")] },
+            { "content": [look("Nowhere/Land")] },
+            says("They agree."),
+        ] },
+        { "when": "picture", "replies": [
+            { "content": [says_more("I compare it with the notes. "), read("notes.txt")] },
+            { "content": [thinks, read("missing.txt")], "fail_first": busy },
+            says("It is red."),
+        ] },
+        { "when": "search", "replies": [
+            { "content": [search, found, says_more("There is one page. "), look("UTC")] },
+            { "content": [read("notes.txt"), look("UTC"), look("Europe/Oslo")] },
+            says("The page is right."),
+        ] },
+        { "when": "document", "replies": [
+            { "content": [thinks, read("notes.txt")] },
+            { "content": [look("UTC")] },
+            says("It is a list."),
+        ] },
+    ], "otherwise": "refuse" })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_of_sixty_requests_with_all_kinds_of_content_reads_98_percent() {
+    let server_tools = ["web_search_20250305"].map(|name| name.parse().unwrap()).into();
+    let model_rules = ModelRules { server_tools, ..ModelRules::default() };
+    let setup = Setup { simulates_cache: true, model_rules, ..Setup::default() };
+    let app = TestApp::start_with(conversation(), setup).await;
+    app.write_file("notes.txt", &"milk and bread\n".repeat(30));
+    let session = app
+        .session_with(json!({
+            "thinking": { "type": "adaptive" }, "effort": "high", "system": "Be brief. ".repeat(300),
+            "tools": ["get_time", "read_file", "web_search"],
+        }))
+        .await;
+    let document = json!({ "type": "document", "title": "A list",
+        "source": { "type": "text", "media_type": "text/plain", "data": "bread\n".repeat(300) } });
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    for _ in 0..5 {
+        for content in [
+            json!("Compare the clocks"),
+            json!([pixel(), text("What is in the picture?")]),
+            json!("Please search"),
+            json!([document, text("What is the document?")]),
+        ] {
+            let run = session.ask_with(json!({ "content": content })).await;
+            assert_eq!(run["status"], "completed", "{run}");
+        }
+    }
+    let usages = usages(&session).await;
+    assert_eq!(usages.len(), 60);
+    let possible: i64 = usages.iter().take(59).map(input).sum();
+    let read: i64 = usages.iter().map(|usage| count(usage, "cache_read_input_tokens")).sum();
+    let figures = format!("60 requests with all content: {read} of {possible} tokens read\n");
+    std::io::stderr().write_all(figures.as_bytes()).unwrap();
+    assert!(read * 100 >= possible * 98, "{usages:?}");
+
+    let total = session.read().await["usage"].clone();
+    for bucket in
+        ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]
+    {
+        let sum: i64 = usages.iter().map(|usage| count(usage, bucket)).sum();
+        assert_eq!(count(&total, bucket), sum, "{bucket}");
+    }
 }

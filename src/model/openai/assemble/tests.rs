@@ -12,6 +12,8 @@ use sse_stream::SseByteStream;
 use super::*;
 use crate::model::error::ErrorKind;
 
+mod generated;
+
 fn fixture(name: &str) -> Vec<u8> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams");
     fs::read(folder.join(name)).unwrap()
