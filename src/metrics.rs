@@ -2,6 +2,7 @@
 //!
 //! A value rather than a global, because tests run many services in one process.
 
+mod gauge_guard;
 mod labels;
 mod providers;
 mod tool_servers;
@@ -26,6 +27,7 @@ use providers::ProviderMetrics;
 pub use tool_servers::ReadReports;
 use tool_servers::ToolServerMetrics;
 
+pub use gauge_guard::GaugeGuard;
 pub use labels::{ClaimedFrom, CompactionOutcome, RequestOutcome, WebhookOutcome};
 
 /// The content type of [`Metrics::encode`].
@@ -242,6 +244,11 @@ impl Metrics {
         self.model_retries.get_or_create(&[("outcome", "sent")]).inc();
     }
 
+    /// Counts a request that a fallback model receives.
+    pub fn model_fallback(&self) {
+        self.providers.fallback();
+    }
+
     /// Counts a failed model request that is not retried because the retry budget is used up.
     pub fn model_retry_withheld(&self) {
         self.model_retries.get_or_create(&[("outcome", "withheld")]).inc();
@@ -301,23 +308,6 @@ impl Default for Metrics {
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
-/// Increments a gauge until it is dropped.
-#[derive(Debug)]
-pub struct GaugeGuard(Gauge);
-
-impl GaugeGuard {
-    fn new(gauge: &Gauge) -> Self {
-        gauge.inc();
-        Self(gauge.clone())
-    }
-}
-
-impl Drop for GaugeGuard {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 

@@ -147,6 +147,11 @@ impl AgentLoop {
         }
     }
 
+    /// Sets the price of tokens from the next request on, which another model answers.
+    pub fn set_price(&mut self, price: Option<Price>) {
+        self.bounds.cost = self.bounds.cost.map(|(limit, before)| (limit, price.unwrap_or(before)));
+    }
+
     /// Counts requests that no message shows, such as sampling requests of tools.
     pub fn add_sampling_usage(&mut self, usage: Usage) {
         self.add_usage(usage);

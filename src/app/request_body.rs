@@ -18,6 +18,9 @@ pub(super) fn assemble(
     form: &RequestForm,
 ) -> Result<Bytes, serde_json::Error> {
     let RequestSources { settings, options, lines, view } = sources;
+    let fallback = form.fallback.and_then(|index| settings.fallback_models.get(index));
+    let of_fallback = fallback.map(|fallback| settings.with_fallback(fallback));
+    let settings = of_fallback.as_ref().unwrap_or(settings);
     let question = form.question.as_ref().map(SamplingRequest::prompt);
     if let Some(prompt) = question.or(form.title.as_ref().map(TitleRequest::prompt)) {
         return put(prompt, settings, form.chat_completions);

@@ -15,6 +15,7 @@ pub mod credential;
 pub mod environment;
 pub mod event;
 pub mod explanation;
+pub mod fallback_model;
 pub mod feed_position;
 pub mod feedback;
 pub mod file;

@@ -54,6 +54,10 @@ pub struct RequestForm {
     /// The container in which the model's server continued to run code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
+    /// The index of the fallback model of the session that was asked, from 0; absent for the model of the
+    /// session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<usize>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde takes")]

@@ -30,7 +30,8 @@ pub struct BlockPosition {
 #[serde(tag = "change", rename_all = "snake_case")]
 #[schema(as = SentChange)]
 pub enum SentHistoryChange {
-    /// Thinking blocks are omitted, because the model provider rejects them.
+    /// Thinking blocks are omitted, because the model provider rejects them, or another model has made
+    /// them.
     ThinkingDropped {
         /// The number of the last message without thinking blocks.
         up_to: i32,

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::agent::AgentVersion;
 use super::budget::Budget;
 use super::context::Context;
+use super::fallback_model::FallbackModel;
 use super::fork::ForkedFrom;
 use super::ids::{EnvironmentId, RunId, SessionId};
 use super::limits::Limits;
@@ -38,6 +39,9 @@ pub struct Settings {
     /// slash may also be a model of the default provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Box<str>>,
+    /// The models that answer while the model is unavailable, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback_models: Vec<FallbackModel>,
     /// The output budget of one request.
     pub max_tokens: u32,
     /// The system prompt.

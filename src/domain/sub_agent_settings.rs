@@ -49,6 +49,7 @@ impl Settings {
         if let Some(model) = agent.model.as_ref().filter(|model| **model != self.model) {
             settings.model.clone_from(model);
             settings.provider.clone_from(&agent.provider);
+            settings.fallback_models.clear();
             settings.price = agent.price;
             // The thinking settings were checked against the session's model only.
             settings.thinking = None;

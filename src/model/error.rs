@@ -140,6 +140,29 @@ impl ModelError {
         }
     }
 
+    /// Returns true if the model is unavailable, so that another model may answer instead: it is
+    /// overloaded or unreachable, limits the rate of requests, or all requests to it fail.
+    pub fn is_unavailability(&self) -> bool {
+        match self {
+            Self::Connect(_)
+            | Self::Broken(_)
+            | Self::Truncated
+            | Self::Idle(_)
+            | Self::NoContent(_)
+            | Self::CircuitOpen(_) => true,
+            Self::Api { kind, .. } => matches!(
+                kind,
+                ErrorKind::Overloaded | ErrorKind::Api | ErrorKind::Timeout | ErrorKind::RateLimit
+            ),
+            Self::Certificate(_)
+            | Self::TimeLimit(_)
+            | Self::Malformed(_)
+            | Self::BadCall(_)
+            | Self::TooLarge(_)
+            | Self::UnknownProvider(_) => false,
+        }
+    }
+
     /// The status and header values of the response, if there was one.
     pub fn head(&self) -> Option<(u16, &ReplyHead)> {
         match self {

@@ -108,6 +108,15 @@ impl Model {
         }
     }
 
+    /// Returns true if requests with these messages carry thinking, which the server may refuse if
+    /// another model has made it.
+    pub fn sends_thinking(&self, messages: &str) -> bool {
+        match self {
+            Self::Anthropic(_) => messages.contains(r#"thinking""#),
+            Self::OpenAi(_) => openai::has_provider_state(messages),
+        }
+    }
+
     /// Returns true if the server can summarize a conversation (compaction).
     pub const fn can_compact(&self) -> bool {
         match self {

@@ -8,6 +8,8 @@ use super::error::ModelError;
 pub const MAX_ATTEMPTS: u32 = 8;
 /// The same if every try costs a whole reply, or the time of one.
 const MAX_WHOLE_REPLIES: u32 = 3;
+/// The number of tries of a model that has a fallback.
+const TRIES_BEFORE_FALLBACK: u32 = 3;
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// The longest `retry-after` that is obeyed; a longer one fails the run.
@@ -25,6 +27,13 @@ pub fn delay_after(failures: u32, error: &ModelError) -> Option<Duration> {
         return (requested <= MAX_RETRY_AFTER).then_some(requested);
     }
     Some(ceiling(failures).mul_f64(0.5 + fastrand::f64() / 2.0))
+}
+
+/// Returns true if another model is asked after this number of consecutive failures, instead of a
+/// further try. A server that sends nothing for the idle timeout has cost that time already.
+pub fn gives_way_after(failures: u32, error: &ModelError) -> bool {
+    let is_slow = matches!(error, ModelError::Idle(_) | ModelError::NoContent(_));
+    error.is_unavailability() && (is_slow || failures >= TRIES_BEFORE_FALLBACK)
 }
 
 fn max_attempts(error: &ModelError) -> u32 {

@@ -50,6 +50,9 @@ pub(in crate::http) struct SessionResource {
     user: Option<String>,
     /// The model, pinned at creation.
     model: String,
+    /// The models that answer while the model is unavailable, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fallback_models: Vec<String>,
     /// The system prompt, pinned at creation: a text or text blocks.
     #[schema(value_type = SessionSystem)]
     system: SystemPrompt,
@@ -218,6 +221,12 @@ impl SessionResource {
             agent: session.settings.agent.map(|agent| *agent),
             user: session.settings.user,
             model: session.settings.model,
+            fallback_models: session
+                .settings
+                .fallback_models
+                .into_iter()
+                .map(|it| it.model)
+                .collect(),
             system: session.settings.system,
             truncated: Vec::new(),
             max_tokens: session.settings.max_tokens,

@@ -17,5 +17,6 @@ mod think_tags;
 mod translate;
 
 pub use client::{Client, ClientConfig, ReplyStream};
+pub use provider_state::has_provider_state;
 pub use refused_content::refused_content;
 pub use request::{Head, body};

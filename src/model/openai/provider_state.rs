@@ -13,6 +13,11 @@ use crate::model::raw_object::RawObject;
 /// The beginning of a signature that holds a state.
 const PREFIX: &str = "chat-completions:";
 
+/// True if these messages have the state of a reply of a Chat Completions server.
+pub fn has_provider_state(messages: &str) -> bool {
+    messages.contains(PREFIX)
+}
+
 /// The state of one reply.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct ProviderState {

@@ -50,6 +50,10 @@ pub(crate) struct AgentProfile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 200)]
     model: Option<String>,
+    /// The models that answer while the model is unavailable, in their order, at most 3.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
+    #[schema(value_type = Vec<String>, max_items = 3)]
+    fallback_models: Option<Vec<String>>,
     /// The maximum number of output tokens of one model request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 128_000)]
@@ -197,6 +201,8 @@ impl AgentProfile {
             self;
         let mut inherited = InheritedFields::default();
         inherited.fill("/model", &mut request.model, self.model);
+        let fallbacks = self.fallback_models;
+        inherited.fill("/fallback_models", &mut request.fallback_models, fallbacks);
         inherited.fill("/max_tokens", &mut request.max_tokens, self.max_tokens);
         inherited.fill("/system", &mut request.system, self.system);
         inherited.fill("/tools", &mut request.tools, self.tools);

@@ -34,6 +34,7 @@ fn members() -> Vec<(&'static str, Value, Value)> {
         ("/stop_sequences", json!([]), json!(["two"])),
         ("/interrupted_replies", json!("discard"), json!("keep")),
         ("/generate_title", json!(true), json!(false)),
+        ("/fallback_models", json!(["b"]), json!(["c"])),
         ("/temperature", json!(0.5), json!(1.0)),
         ("/top_p", json!(0.5), json!(0.75)),
         ("/top_k", json!(1), json!(2)),

@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use super::fallback_models::pin_fallbacks;
 use super::members::workspace;
 use super::permissions::{check_mode, check_rules};
 use super::request::CreateSession;
@@ -102,6 +103,7 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
     let default_max_tokens = rules.max_tokens(model_ref, defaults.max_tokens);
     let mut settings = Settings {
         provider,
+        fallback_models: Vec::new(),
         model,
         max_tokens: request.max_tokens.unwrap_or(default_max_tokens),
         system,
@@ -129,8 +131,11 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
         agent: None,
         environment: request.environment,
     };
+    let fallbacks = request.fallback_models.unwrap_or_default();
     pin_sub_agents(service, request.sub_agents.unwrap_or_default(), &mut settings)?;
     let mut errors = unstorable_text::problems(&settings)?;
     errors.extend(rules.problems(&settings));
-    if errors.is_empty() { Ok(settings) } else { Err(Error::Validation(errors)) }
+    Error::if_any(errors)?;
+    pin_fallbacks(service, fallbacks, &mut settings)?;
+    Ok(settings)
 }

@@ -2,6 +2,7 @@
 
 mod build;
 mod context;
+mod fallback_models;
 mod members;
 pub(super) mod model_rules;
 mod permissions;

@@ -55,6 +55,11 @@ pub(crate) struct CreateSession {
     /// The name of the model.
     #[schema(min_length = 1, max_length = 200)]
     pub(in crate::service) model: Option<String>,
+    /// The models that answer while the model is unavailable, in their order, at most 3. One that
+    /// answers also answers the rest of the run.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = Vec<String>, max_items = 3)]
+    pub(in crate::service) fallback_models: Option<Vec<String>>,
     /// The maximum number of output tokens of one model request.
     #[schema(minimum = 1, maximum = 128_000)]
     pub(in crate::service) max_tokens: Option<u32>,

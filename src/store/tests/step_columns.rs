@@ -70,6 +70,7 @@ pub(super) fn request() -> RequestRecord {
             chat_completions: None,
             max_tokens: None,
             container: None,
+            fallback: None,
         },
         body_hash: "ab".repeat(32),
         body_length: 201,

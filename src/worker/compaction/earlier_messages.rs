@@ -179,7 +179,7 @@ async fn measured(
 /// context edits. None if the server does not count tokens or the run is stopped: the caller uses an
 /// estimate then.
 pub(super) async fn count_tokens(run: &RunContext<'_>, messages: Messages<'_>) -> Option<i64> {
-    let model = &run.model.server.client;
+    let model = &run.model().server.client;
     let counted = model.count_tokens(run.settings(), run.run_tools(), messages);
     let counted = run.signals.unless_stopped(counted).await.ok()??;
     if let Err(error) = &counted {

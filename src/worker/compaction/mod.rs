@@ -85,7 +85,7 @@ impl Compactor {
         let is_enabled = run.settings().context.compact_at.is_some();
         let last_seq = state.writer.last_message_seq();
         let has_earlier_messages = last_seq > state.writer.transcript.compacted() + 1;
-        let is_supported = run.model.server.client.can_compact();
+        let is_supported = run.model().server.client.can_compact();
         state.progress.is_at_first_request()
             && is_enabled
             && has_earlier_messages
@@ -203,7 +203,7 @@ impl SummaryRequest<'_> {
         let (run, services) = (state.run, state.run.services);
         let settings = run.settings().for_summary();
         let cache = services.prompt_cache;
-        let head = run.model.server.client.summary_head(&settings, run.run_tools(), cache)?;
+        let head = run.model().server.client.summary_head(&settings, run.run_tools(), cache)?;
         let Some(head) = head else { return Ok(None) };
         let view = state.writer.transcript.view();
         let text = sent_before(self.earlier.up_to(self.end), view.clone());

@@ -119,7 +119,7 @@ impl ModelCalls<'_> {
             prefix.tools == self.head_hashes.tools && prefix.system == self.head_hashes.system
         }) && form.sent_changes == view.changes.len()
             && form.compacted == view.compaction.as_ref().map(|summary| summary.up_to)
-            && form.chat_completions == self.run.model.server.client.dialect();
+            && form.chat_completions == self.run.model().server.client.dialect();
         has_same_prefix.then_some(measured)
     }
 }

@@ -2,6 +2,7 @@
 
 mod budget;
 mod deadline;
+mod fallback;
 mod in_flight;
 pub(in crate::worker) mod model_try;
 pub(in crate::worker) mod parameters;

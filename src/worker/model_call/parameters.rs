@@ -21,6 +21,8 @@ impl ReplyIds {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) struct RequestParameters<'a> {
     pub(in crate::worker) head: &'a Head,
+    /// The position of the model whose head it is among those of the run.
+    pub(in crate::worker) model: usize,
     pub(in crate::worker) choice: &'a ToolChoice,
     /// The output budget, if it is not that of the session.
     pub(in crate::worker) max_tokens: Option<u32>,

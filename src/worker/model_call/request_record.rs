@@ -33,9 +33,10 @@ impl ModelCalls<'_> {
             summary: false,
             question: None,
             title: None,
-            chat_completions: self.run.model.server.client.dialect(),
+            chat_completions: self.run.model().server.client.dialect(),
             max_tokens,
             container: messages.container.map(str::to_owned),
+            fallback: self.run.model().fallback_index(),
         }
     }
 

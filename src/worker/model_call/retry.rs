@@ -29,7 +29,7 @@ impl<'a> ModelCalls<'a> {
         deadline: RequestDeadline,
     ) -> Result<(), StopCause> {
         announce_retry(state, failures, delay).await?;
-        let is_open = self.run.model.health.breaker.circuit() != Circuit::Closed;
+        let is_open = self.run.model().health.breaker.circuit() != Circuit::Closed;
         wait(state, deadline.limit(sleep(delay)), is_open || delay > SLOT_KEPT_FOR).await
     }
 
@@ -42,20 +42,20 @@ impl<'a> ModelCalls<'a> {
         deadline: RequestDeadline,
     ) -> Result<Pass<'a>, StopCause> {
         let services = self.run.services;
-        let mut admission = Admission::of(&self.run.model.health);
+        let mut admission = Admission::of(&self.run.model().health);
         let since = Instant::now();
         let mut is_announced = false;
         loop {
             let now = Instant::now();
             let not_yet = match admission.enter(now) {
                 Ok(pass) => {
-                    services.report_circuit(self.run.model.server, now);
+                    services.report_circuit(self.run.model().server, now);
                     return Ok(pass);
                 }
                 Err(not_yet) => not_yet,
             };
             let waited = now - since;
-            if waited >= GIVE_UP_AFTER {
+            if waited >= GIVE_UP_AFTER || self.may_fall_back(&ModelError::CircuitOpen(waited)) {
                 return Err(StopCause::Model(ModelError::CircuitOpen(waited)));
             }
             if !std::mem::replace(&mut is_announced, true) {
@@ -77,7 +77,7 @@ impl ModelCalls<'_> {
         state: &mut RunState<'_>,
         deadline: RequestDeadline,
     ) -> Result<Option<RequestPermit>, StopCause> {
-        let Some(limit) = &self.run.model.server.limit else { return Ok(None) };
+        let Some(limit) = &self.run.model().server.limit else { return Ok(None) };
         if let Some(permit) = limit.try_acquire() {
             return Ok(Some(permit));
         }

@@ -41,8 +41,9 @@ impl ModelCalls<'_> {
         state: &mut RunState<'_>,
         parameters: RequestParameters<'_>,
     ) -> Result<Reply, StopCause> {
-        let RequestParameters { head, choice, max_tokens, ids } = parameters;
+        let RequestParameters { choice, ids, .. } = parameters;
         loop {
+            let (head, max_tokens) = self.head_of(&parameters)?;
             let writer = &mut state.writer;
             if self.needs_reservation(writer) {
                 // The budget counts what the step before the request has used.
@@ -60,6 +61,9 @@ impl ModelCalls<'_> {
             let in_flight = RequestInFlight::hashed(&request, body_hash, form, transcript.seq());
             self.begin(RequestInFlight { prefix: Some(prefix), ..in_flight });
             match self.request(state, request, ids).await {
+                Err(StopCause::Model(error)) if self.may_fall_back(&error) => {
+                    Box::pin(self.fall_back(state, &error)).await?;
+                }
                 Err(StopCause::Model(error)) => {
                     Box::pin(self.leave_out_refused(state, head, error)).await?;
                 }
@@ -76,7 +80,7 @@ impl ModelCalls<'_> {
         ids: ReplyIds,
     ) -> Result<Reply, StopCause> {
         let services = self.run.services;
-        self.run.model.health.budget.earn(Instant::now());
+        self.run.model().health.budget.earn(Instant::now());
         let is_answer = self.in_flight.as_ref().is_some_and(RequestInFlight::is_answer);
         let deadline =
             if is_answer { RequestDeadline::of(&state.progress) } else { RequestDeadline::NONE };
@@ -95,11 +99,13 @@ impl ModelCalls<'_> {
             failures += 1;
             self.log_failure(failures, &error);
             // The run can continue without a summary, and answers need the retry budget more.
-            let delay = retry::delay_after(failures, &error).filter(|_| !self.is_summary());
+            let is_last_try = self.is_summary()
+                || (self.may_fall_back(&error) && retry::gives_way_after(failures, &error));
+            let delay = retry::delay_after(failures, &error).filter(|_| !is_last_try);
             let Some(delay) = delay else {
                 return Err(StopCause::Model(error));
             };
-            let Some(turn) = self.run.model.health.budget.spend(Instant::now()) else {
+            let Some(turn) = self.run.model().health.budget.spend(Instant::now()) else {
                 services.metrics.model_retry_withheld();
                 return Err(StopCause::Model(error));
             };
@@ -117,7 +123,7 @@ impl ModelCalls<'_> {
             run.id = %self.run.run_id(),
             request.id = request_id,
             model = self.run.settings().model,
-            model.provider = self.run.model.server.label(),
+            model.provider = self.run.model().server.label(),
             failures,
             %error,
             "model request failed"
@@ -176,7 +182,7 @@ impl ModelCalls<'_> {
             Ok(Err(_)) => RequestOutcome::Failed,
             Err(_) => RequestOutcome::Stopped,
         };
-        self.run.services.count_request(self.run.model.server, outcome);
+        self.run.services.count_request(self.run.model().server, outcome);
         ended
     }
 
@@ -242,7 +248,7 @@ impl ModelCalls<'_> {
         writer: &mut StepWriter<'_>,
         request: Request,
     ) -> Result<Result<ReplyStream, ModelError>, StopCause> {
-        let mut sending = pin!(self.run.model.server.client.send(request));
+        let mut sending = pin!(self.run.model().server.client.send(request));
         loop {
             tokio::select! {
                 biased;

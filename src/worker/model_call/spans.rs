@@ -6,7 +6,7 @@ use crate::worker::run::context::RunContext;
 
 /// Begins the span of a request to the model.
 pub(super) fn begin_request_span(run: &RunContext<'_>) -> Option<OpenSpan> {
-    let (services, server, model) = (run.services, run.model.server, &run.settings().model);
+    let (services, server, model) = (run.services, run.model().server, &run.settings().model);
     let name = || format!("chat {model}");
     let spans = services.metrics.spans();
     let mut span = spans.begin(Kind::Client, name, run.claim.options.trace)?;

@@ -46,8 +46,8 @@ impl ModelCalls<'_> {
         let choice =
             if state.progress.is_at_limit() { &ToolChoice::None } else { parameters.choice };
         let started = Instant::now();
-        let max_tokens = Some(max_tokens);
-        let parameters = RequestParameters { head: &head, choice, max_tokens, ..parameters };
+        let (model, max_tokens) = (self.run.models.position(), Some(max_tokens));
+        let parameters = RequestParameters { head: &head, model, choice, max_tokens, ..parameters };
         let reply = self.reply(state, parameters).await?;
         Ok(TimedReply { reply, started })
     }

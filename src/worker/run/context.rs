@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::run_model::RunModel;
+use super::run_model::{RunModel, RunModels};
 use super::signals::Signals;
 use super::stop_cause::StopCause;
 use crate::domain::claim::Claimed;
@@ -23,8 +23,8 @@ pub(in crate::worker) struct RunContext<'a> {
     pub(in crate::worker) signals: Signals,
     /// The limits of the message, completed by those of the session.
     pub(in crate::worker) limits: Limits,
-    /// The model of the session.
-    pub(in crate::worker) model: RunModel<'a>,
+    /// The models that may answer.
+    pub(in crate::worker) models: RunModels<'a>,
 }
 
 impl<'a> RunContext<'a> {
@@ -35,8 +35,8 @@ impl<'a> RunContext<'a> {
     ) -> Self {
         claim.settings.apply(&claim.options);
         let limits = claim.options.limits.or(&claim.settings.limits);
-        let model = RunModel::of(services, &claim.settings);
-        Self { services, claim, signals, limits, model }
+        let models = RunModels::of(services, &claim.settings);
+        Self { services, claim, signals, limits, models }
     }
 
     pub(in crate::worker) fn run_id(&self) -> RunId {
@@ -47,8 +47,29 @@ impl<'a> RunContext<'a> {
         self.claim.session_id
     }
 
+    /// The settings of requests to the model that is asked.
     pub(in crate::worker) fn settings(&self) -> &Settings {
-        &self.claim.settings
+        self.model().settings().unwrap_or(&self.claim.settings)
+    }
+
+    /// The model that is asked: that of the session, or one of its fallback models.
+    pub(in crate::worker) fn model(&self) -> &RunModel<'a> {
+        self.models.current()
+    }
+
+    /// True if a fallback model answers.
+    pub(in crate::worker) fn has_fallen_back(&self) -> bool {
+        self.model().fallback_index().is_some()
+    }
+
+    /// The head of the requests of the loop to the model that is asked.
+    pub(in crate::worker) fn model_head(&self) -> Result<&Head, StopCause> {
+        let head = &self.model().head;
+        if let Some(head) = head.get() {
+            return Ok(head);
+        }
+        let new = self.head(self.settings())?;
+        Ok(head.get_or_init(|| new))
     }
 
     /// The tool definitions that only this run has.
@@ -71,7 +92,7 @@ impl<'a> RunContext<'a> {
     /// The head of requests with these settings.
     pub(in crate::worker) fn head(&self, settings: &Settings) -> Result<Head, StopCause> {
         let cache = self.services.prompt_cache;
-        Ok(self.model.server.client.head(settings, self.run_tools(), cache)?)
+        Ok(self.model().server.client.head(settings, self.run_tools(), cache)?)
     }
 
     /// Runs database work, and again while the database is unavailable, until the lease is lost or

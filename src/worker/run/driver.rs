@@ -17,13 +17,15 @@ use crate::agent::Step;
 use crate::agent::history::{self, ReplyMode};
 use crate::domain::claim::Claimed;
 use crate::domain::container::Container;
+use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::message::{Content, Message, Role};
 use crate::domain::outcome::Outcome;
 use crate::domain::run_status::RunStatus;
+use crate::domain::sent_history::SentHistoryChange;
 use crate::domain::state_change::StateChange;
 use crate::domain::tool::{ToolCall, ToolChoice};
 use crate::faults::{self, Point};
-use crate::model::{Head, Reply};
+use crate::model::Reply;
 use crate::spans::OpenSpan;
 use crate::store::step::{NewMessage, StepCommit};
 use crate::worker::compaction::Compactor;
@@ -124,10 +126,10 @@ impl Driver<'_> {
         faults::point(Point::Claimed).await;
         // Large futures are boxed: all runs that wait for the model would hold their memory.
         Box::pin(begin(&mut self.state, &mut self.model)).await?;
-        self.run.model.check_provider()?;
+        self.run.models.check_provider()?;
         enter_mode(&mut self.state).await?;
-        let head = self.run.head(self.run.settings())?;
-        Box::pin(self.compactor.compact(&mut self.state, &mut self.model, &head)).await?;
+        let head = self.run.model_head()?;
+        Box::pin(self.compactor.compact(&mut self.state, &mut self.model, head)).await?;
         loop {
             self.state.progress.stop_if_draining()?;
             self.state.share_slot().await?;
@@ -138,12 +140,12 @@ impl Driver<'_> {
             }
             match self.state.progress.agent.step().clone() {
                 Step::CallModel { is_first: true } => {
-                    self.call_model(&head, &self.run.first_choice()).await?;
+                    self.call_model(&self.run.first_choice()).await?;
                 }
                 Step::CallModel { is_first: false } => {
-                    self.call_model(&head, &self.run.later_choice()).await?;
+                    self.call_model(&self.run.later_choice()).await?;
                 }
-                Step::Exhausted(_) => self.call_model(&head, &ToolChoice::None).await?,
+                Step::Exhausted(_) => self.call_model(&ToolChoice::None).await?,
                 Step::CallTools(calls) => Box::pin(self.call_tools(&calls)).await?,
                 Step::Finish(_) => return Ok(()),
             }
@@ -151,15 +153,16 @@ impl Driver<'_> {
     }
 
     /// Asks the model and stores its reply, or ends the request at the limit of seconds.
-    async fn call_model(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), StopCause> {
-        let ended = self.ask(head, choice).await;
+    async fn call_model(&mut self, choice: &ToolChoice) -> Result<(), StopCause> {
+        let ended = self.ask(choice).await;
         self.model.end_at_time_limit(&mut self.state, ended).await
     }
 
-    async fn ask(&mut self, head: &Head, choice: &ToolChoice) -> Result<(), StopCause> {
+    async fn ask(&mut self, choice: &ToolChoice) -> Result<(), StopCause> {
         let started = Instant::now();
         let ids = ReplyIds::new();
-        let parameters = RequestParameters { head, choice, max_tokens: None, ids };
+        let (head, model) = (self.run.model_head()?, self.run.models.position());
+        let parameters = RequestParameters { head, model, choice, max_tokens: None, ids };
         let (state, model) = (&mut self.state, &mut self.model);
         let reply = self.compactor.reply(state, model, parameters).await?;
         faults::point(Point::ReplyRead).await;
@@ -197,6 +200,8 @@ impl Driver<'_> {
         let duration_ms = millis_since(started);
         let end = RequestEnd { duration_ms, ..RequestEnd::of(&reply) };
         events.extend(self.model.end_event(&end));
+        let foreign = self.foreign_thinking(kept.as_ref());
+        events.extend(foreign.iter().map(|change| NewEvent::new(&EventBody::sent(change.clone()))));
         let of_reply = Some(events.len());
         // Boxed, because the future is large and a run waits most of the time for the model.
         let mut round = Box::pin(self.results_at_once(&planned)).await?;
@@ -214,7 +219,8 @@ impl Driver<'_> {
         }
         let usage = message.usage;
         let container = reply.container.clone();
-        let state_changes = with_container(round.state_changes, container.as_ref());
+        let mut state_changes = with_container(round.state_changes, container.as_ref());
+        state_changes.extend(foreign.map(StateChange::SentHistory));
         let reply = kept.map(|_| NewMessage { message_id, model: Some(reply.model), message });
         let step = OwnedStep {
             planned,
@@ -232,6 +238,16 @@ impl Driver<'_> {
             self.state.writer.transcript.set_container(container);
         }
         Ok(())
+    }
+
+    /// The change that leaves the thinking of a fallback model out of later requests to the model of
+    /// the session. The transcript of this run does not have it: the fallback model gets its thinking
+    /// back.
+    fn foreign_thinking(&self, reply: Option<&Content>) -> Option<SentHistoryChange> {
+        let reply = reply.filter(|_| self.run.has_fallen_back())?;
+        let is_sent = self.run.models.session_would_send_thinking(reply.as_str());
+        let up_to = self.state.writer.last_message_seq() + 1;
+        is_sent.then_some(SentHistoryChange::ThinkingDropped { up_to })
     }
 
     /// Commits a step with a reply. The model is not asked meanwhile, even if the step has the results of

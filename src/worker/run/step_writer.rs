@@ -93,12 +93,14 @@ impl<'a> StepWriter<'a> {
         self.others_wait
     }
 
-    /// The transcript for the next run of the session; none if it has a step that was lost.
+    /// The transcript for the next run of the session; none if it has a step that was lost, or thinking
+    /// that the next run must not send.
     pub(in crate::worker) fn into_transcript(mut self) -> Option<Transcript> {
         if self.has_settled && !self.others_wait {
             self.transcript.set_settled();
         }
-        (!self.has_lost_step).then_some(self.transcript)
+        let is_valid = !self.has_lost_step && !self.run.has_fallen_back();
+        is_valid.then_some(self.transcript)
     }
 
     pub(in crate::worker) fn is_budgeted(&self) -> bool {

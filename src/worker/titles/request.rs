@@ -115,6 +115,7 @@ fn form_of(model: &Model, title: TitleRequest) -> RequestForm {
         chat_completions: model.dialect(),
         max_tokens: Some(title.max_tokens),
         container: None,
+        fallback: None,
         title: Some(title),
     }
 }

@@ -129,7 +129,7 @@ fn sampling_request(
     run: &RunContext<'_>,
     question: &SamplingRequest,
 ) -> Result<(Request, RequestForm), StopCause> {
-    let model = &run.model.server.client;
+    let model = &run.model().server.client;
     let prompt = question.prompt();
     let head = model.head(&run.settings().for_prompt(prompt), None, None)?;
     let text = prompt.messages();
@@ -147,6 +147,7 @@ fn sampling_request(
         chat_completions: model.dialect(),
         max_tokens: Some(question.max_tokens),
         container: None,
+        fallback: run.model().fallback_index(),
     };
     Ok((head.request(messages, &ToolChoice::AUTO), form))
 }

@@ -12,6 +12,7 @@ mod error_causes;
 mod errors;
 mod failed_summaries;
 mod failures;
+mod fallbacks;
 mod generation;
 mod history_repair;
 mod options;

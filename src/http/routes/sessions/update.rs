@@ -18,7 +18,7 @@ use crate::service::Error;
 use crate::service::sessions::{self, SessionUpdate, UpdateSession};
 
 /// The members of a session that are given at creation and never change.
-const PINNED: [&str; 29] = [
+const PINNED: [&str; 30] = [
     "/agent",
     "/betas",
     "/budget",
@@ -27,6 +27,7 @@ const PINNED: [&str; 29] = [
     "/effort",
     "/external_id",
     "/extra_body",
+    "/fallback_models",
     "/generate_title",
     "/interrupted_replies",
     "/limits",

@@ -76,6 +76,8 @@ struct ExportSettings {
     title: Option<String>,
     metadata: Box<RawValue>,
     model: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fallback_models: Vec<String>,
     max_tokens: u32,
     system: SystemPrompt,
     tools: Vec<Value>,
@@ -134,6 +136,7 @@ impl ExportHeader {
                 title: session.title,
                 metadata: session.metadata,
                 model: settings.model,
+                fallback_models: settings.fallback_models.into_iter().map(|it| it.model).collect(),
                 max_tokens: settings.max_tokens,
                 system: settings.system,
                 tools,

@@ -1,0 +1,20 @@
+//! Gauges that count what is in progress.
+
+use prometheus_client::metrics::gauge::Gauge;
+
+/// Increments a gauge until it is dropped.
+#[derive(Debug)]
+pub struct GaugeGuard(Gauge);
+
+impl GaugeGuard {
+    pub(super) fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for GaugeGuard {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
