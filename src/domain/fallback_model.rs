@@ -27,6 +27,11 @@ pub struct FallbackModel {
 }
 
 impl Settings {
+    /// Returns the names of the fallback models, in their order.
+    pub fn fallback_names(&self) -> Vec<String> {
+        self.fallback_models.iter().map(|fallback| fallback.model.clone()).collect()
+    }
+
     /// Returns the settings of requests to a fallback model.
     #[must_use]
     pub fn with_fallback(&self, fallback: &FallbackModel) -> Self {

@@ -36,13 +36,15 @@ impl Catalog {
     /// list, the built-in capabilities stay in use.
     pub async fn refresh_periodically(self, stop: CancellationToken) {
         let models = &self.models;
-        let refreshes =
-            self.servers.iter().map(|(provider, client)| refresh(models, provider, client));
+        let refreshes = self
+            .servers
+            .iter()
+            .map(|(provider, client)| refresh(models, provider.as_deref(), client));
         stop.run_until_cancelled(join_all(refreshes)).await;
     }
 }
 
-async fn refresh(models: &Models, provider: &Option<Box<str>>, client: &anthropic::Client) {
+async fn refresh(models: &Models, provider: Option<&str>, client: &anthropic::Client) {
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -50,11 +52,11 @@ async fn refresh(models: &Models, provider: &Option<Box<str>>, client: &anthropi
         match client.models().await {
             Ok(known) => {
                 let count = known.len();
-                tracing::debug!(model.provider = provider.as_deref(), count, "models refreshed");
-                models.refresh(provider.as_deref(), known);
+                tracing::debug!(model.provider = provider, count, "models refreshed");
+                models.refresh(provider, known);
             }
             Err(error) => tracing::info!(
-                model.provider = provider.as_deref(), %error, "model capabilities not refreshed"
+                model.provider = provider, %error, "model capabilities not refreshed"
             ),
         }
     }

@@ -205,6 +205,7 @@ impl SessionResource {
         let pinned = session.settings.permission_mode;
         let tools = session.settings.tool_names();
         let client_tools = session.settings.client_tool_names();
+        let fallback_models = session.settings.fallback_names();
         let options = *session.settings.model_options;
         Self {
             r#type: "session",
@@ -221,12 +222,7 @@ impl SessionResource {
             agent: session.settings.agent.map(|agent| *agent),
             user: session.settings.user,
             model: session.settings.model,
-            fallback_models: session
-                .settings
-                .fallback_models
-                .into_iter()
-                .map(|it| it.model)
-                .collect(),
+            fallback_models,
             system: session.settings.system,
             truncated: Vec::new(),
             max_tokens: session.settings.max_tokens,

@@ -11,7 +11,9 @@ use super::unstorable_text;
 use crate::domain::budget::Budget;
 use crate::domain::context::Context;
 use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::limits::Limits;
 use crate::domain::model::ModelRef;
+use crate::domain::price::Price;
 use crate::domain::session::Settings;
 use crate::service::error::Error;
 use crate::service::session_tools::{SessionTools, session_tools};
@@ -68,31 +70,13 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
     let permissions = request.permissions.unwrap_or_default();
     check_rules(service, &permissions)?;
     let rules = &defaults.model_rules;
-    let (model, provider) = match request.model {
-        Some(model) => {
-            let provider = rules.provider_of(&model, "/model");
-            let provider = provider.map_err(|error| Error::Validation(vec![error]))?;
-            (model, provider)
-        }
-        None => {
-            let provider = rules.models.locate(&defaults.model).provider.map(Box::from);
-            (defaults.model.clone(), provider)
-        }
-    };
+    let (model, provider) = model_of(defaults, request.model)?;
     let model_ref = ModelRef::pinned(&model, provider.as_deref());
     let SessionTools { definitions: tools, client_tools, described_tools } =
         session_tools(service, model_ref, request.tools.as_deref(), defaults.tools.as_deref())?;
     let offered_tools = service.tools.tools_of_same_servers(&tools);
     let limits = request.limits.or(&defaults.limits);
-    let price = defaults.prices.current().get(&model).copied();
-    let costs = [("/limits/cost", limits.cost), ("/budget/cost", request.budget.cost)];
-    if let (None, Some((pointer, _))) = (price, costs.iter().find(|(_, cost)| cost.is_some())) {
-        let message = format!(
-            "cannot be enforced: the operator has set no price for {model}; prices are set with \
-             --prices"
-        );
-        return Err(Error::field(pointer, message));
-    }
+    let price = price_of(defaults, &model, &limits, request.budget)?;
     let system = match request.system {
         Some(system) => system.into_prompt()?,
         None => defaults.system.as_str().into(),
@@ -138,4 +122,38 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
     Error::if_any(errors)?;
     pin_fallbacks(service, fallbacks, &mut settings)?;
     Ok(settings)
+}
+
+/// The model of a session, and its provider; none for the default provider.
+fn model_of(
+    defaults: &Defaults,
+    model: Option<String>,
+) -> Result<(String, Option<Box<str>>), Error> {
+    let rules = &defaults.model_rules;
+    let Some(model) = model else {
+        let provider = rules.models.locate(&defaults.model).provider.map(Box::from);
+        return Ok((defaults.model.clone(), provider));
+    };
+    let provider = rules.provider_of(&model, "/model");
+    let provider = provider.map_err(|error| Error::Validation(vec![error]))?;
+    Ok((model, provider))
+}
+
+/// The price of a model, which a limit of the cost requires.
+fn price_of(
+    defaults: &Defaults,
+    model: &str,
+    limits: &Limits,
+    budget: Budget,
+) -> Result<Option<Price>, Error> {
+    let price = defaults.prices.current().get(model).copied();
+    let costs = [("/limits/cost", limits.cost), ("/budget/cost", budget.cost)];
+    if let (None, Some((pointer, _))) = (price, costs.iter().find(|(_, cost)| cost.is_some())) {
+        let message = format!(
+            "cannot be enforced: the operator has set no price for {model}; prices are set with \
+             --prices"
+        );
+        return Err(Error::field(pointer, message));
+    }
+    Ok(price)
 }
