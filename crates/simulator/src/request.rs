@@ -159,6 +159,19 @@ impl<'a> ApiRequest<'a> {
     }
 }
 
+/// The turns of the tool loop that the request continues, from the first reply of the loop on; none if
+/// the request ends with no result of a call.
+pub(crate) fn open_loop<'t, 'a>(turns: &'t [Turn<'a>]) -> Option<&'t [Turn<'a>]> {
+    let is_result = |located: &LocatedBlock<'_>| located.block.is("tool_result");
+    let last = turns.len().checked_sub(1)?;
+    if turns.get(last)?.role != "user" || !turns.get(last)?.blocks.iter().any(is_result) {
+        return None;
+    }
+    let continues = |turn: &Turn<'_>| turn.role == "assistant" || turn.blocks.iter().all(is_result);
+    let start = turns.get(..last)?.iter().rposition(|turn| !continues(turn));
+    turns.get(start.map_or(0, |start| start + 1)..)
+}
+
 impl Display for BlockPath {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "messages.{}.content.{}", self.message, self.index)

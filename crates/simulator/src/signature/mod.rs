@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::refusal::Refusal;
-use super::request::{ApiRequest, BlockPath, ContentBlock, LocatedBlock, Turn};
+use super::request::{ApiRequest, BlockPath, ContentBlock, LocatedBlock, Turn, open_loop};
 use summary::Summary;
 
 const SCHEME: &str = "sim1.";
@@ -86,6 +86,7 @@ pub(crate) fn check(request: ApiRequest<'_>, turns: &[Turn<'_>]) -> Result<(), R
         return Ok(());
     }
     let latest = turns.iter().rposition(|turn| turn.role == "assistant");
+    let in_loop = turns.len() - open_loop(turns).map_or(0, <[_]>::len);
     let mut prefix = Prefix::settings(request);
     // The prefix before the summary, if the conversation continues from there.
     let mut earlier = Summary::of(request).and_then(|summary| summary.earlier(request, &prefix));
@@ -99,7 +100,8 @@ pub(crate) fn check(request: ApiRequest<'_>, turns: &[Turn<'_>]) -> Result<(), R
                 points.push(prefix.hash.clone());
                 points.extend(earlier.as_ref().map(|earlier| earlier.hash.clone()));
             }
-            check_block(request, located, &prefix.system, &points, Some(at) == latest)?;
+            let position = Position { is_latest: Some(at) == latest, is_in_loop: at >= in_loop };
+            check_block(request, located, &prefix.system, &points, position)?;
             prefix.push(turn.role, located.block);
             if let Some(earlier) = earlier.as_mut().filter(|_| !located.block.is("compaction")) {
                 earlier.push(turn.role, located.block);
@@ -115,12 +117,21 @@ fn is_ours(located: &LocatedBlock<'_>) -> bool {
         && block.str("signature").is_some_and(|signature| signature.starts_with(SCHEME))
 }
 
+/// The position of a block in the conversation.
+#[derive(Debug, Clone, Copy)]
+struct Position {
+    /// It is in the last turn of the assistant.
+    is_latest: bool,
+    /// It is in the tool loop that the request continues.
+    is_in_loop: bool,
+}
+
 fn check_block(
     request: ApiRequest<'_>,
     located: &LocatedBlock<'_>,
     system: &str,
     points: &[String],
-    latest: bool,
+    position: Position,
 ) -> Result<(), Refusal> {
     if !is_ours(located) {
         return Ok(());
@@ -131,10 +142,11 @@ fn check_block(
         return Err(Refusal::invalid(invalid(at)));
     };
     if model != hash(request.model()) {
-        return Ok(()); // Another model's thinking is dropped in silence.
+        // Another model's thinking is dropped in silence. A tool loop has one model.
+        return if position.is_in_loop { Err(Refusal::invalid(invalid(at))) } else { Ok(()) };
     }
     if text != hash(block.str("thinking").unwrap_or_default()) {
-        return Err(Refusal::invalid(if latest { modified(at) } else { invalid(at) }));
+        return Err(Refusal::invalid(if position.is_latest { modified(at) } else { invalid(at) }));
     }
     if points.iter().any(|point| point == signed_prefix) {
         return Ok(());

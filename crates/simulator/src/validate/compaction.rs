@@ -100,13 +100,18 @@ pub(super) fn ending(turns: &[Turn<'_>]) -> Checked {
 
 /// Automatic summaries need the edit. A signed summary is alone in the first message, exactly as
 /// returned.
-pub(super) fn history(request: ApiRequest<'_>) -> Checked {
+pub(super) fn history(request: ApiRequest<'_>, model: Model<'_>) -> Checked {
     let mut all = Vec::new();
     for (message, sent) in request.messages().iter().enumerate() {
         let located = blocks(sent).enumerate().filter(|(_, block)| block.is("compaction"));
         all.extend(
             located.map(|(index, block)| LocatedBlock { at: BlockPath { message, index }, block }),
         );
+    }
+    if !model.can_compact()
+        && let Some(LocatedBlock { at, .. }) = all.first()
+    {
+        return refuse(format!("{at}: `compaction` blocks are not supported by this model"));
     }
     let Some(signed) = all.iter().find(|located| located.block.get("signature").is_some()) else {
         return unsigned(request, &all);

@@ -73,7 +73,7 @@ pub(crate) fn check(request: ApiRequest<'_>, rules: &Rules) -> Checked {
     compaction::setting(request, model, rules)?;
     context::check(request, model, rules)?;
     messages::check(request, model, rules)?;
-    compaction::history(request)?;
+    compaction::history(request, model)?;
     media::whole(request)?;
     let turns = request.turns();
     if request.compaction().is_some() {
@@ -84,6 +84,7 @@ pub(crate) fn check(request: ApiRequest<'_>, rules: &Rules) -> Checked {
         messages::ending(request, &turns)?;
     }
     tools::history(request, &turns)?;
+    thinking::history(request, &turns)?;
     signature::check(request, &turns)?;
     cache::check(request)?;
     window(rules)

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Checked, refuse};
 use crate::models::Model;
-use crate::request::{ApiRequest, ToolChoice};
+use crate::request::{ApiRequest, ContentBlock, LocatedBlock, ToolChoice, Turn, open_loop};
 
 const KINDS: [&str; 4] = ["adaptive", "between_tools", "disabled", "enabled"];
 
@@ -32,6 +32,49 @@ pub(super) fn check(request: ApiRequest<'_>, model: Model<'_>) -> Checked {
         budget(request, setting)?;
     }
     forced_choice(request, kind)
+}
+
+/// A tool loop is one turn with one setting: thinking is neither enabled nor disabled within it (issues
+/// quote both messages).
+pub(super) fn history(request: ApiRequest<'_>, turns: &[Turn<'_>]) -> Checked {
+    let Some(open) = open_loop(turns) else { return Ok(()) };
+    match request.thinking() {
+        Some("enabled") => {
+            let Some(first) = open.first().and_then(|turn| turn.blocks.first()) else {
+                return Ok(());
+            };
+            if is_thinking(first.block) {
+                return Ok(());
+            }
+            let (at, kind) = (&first.at, first.block.kind());
+            refuse(format!(
+                "{at}.type: Expected `thinking` or `redacted_thinking`, but found `{kind}`. When \
+                 `thinking` is enabled, a final `assistant` message must start with a thinking block \
+                 (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend \
+                 you include thinking blocks from previous turns. To avoid this requirement, disable \
+                 `thinking`."
+            ))
+        }
+        Some("disabled") => match thinking_of(open) {
+            Some(found) => refuse(format!(
+                "{}: When thinking is disabled, an `assistant` message in the final position cannot \
+                 contain `thinking`. To use thinking blocks, enable `thinking` in your request.",
+                found.at
+            )),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// The first thinking block of these turns.
+fn thinking_of<'t, 'a>(turns: &'t [Turn<'a>]) -> Option<&'t LocatedBlock<'a>> {
+    let replies = turns.iter().filter(|turn| turn.role == "assistant");
+    replies.flat_map(|turn| &turn.blocks).find(|located| is_thinking(located.block))
+}
+
+fn is_thinking(block: ContentBlock<'_>) -> bool {
+    block.is("thinking") || block.is("redacted_thinking")
 }
 
 /// Thinking that the request asks for, adaptive or with a budget, excludes a forced tool choice

@@ -102,6 +102,47 @@ fn the_thinking_of_another_model_is_dropped_without_an_error() {
     let mut body = signed();
     body["model"] = json!("simulator-2");
     body["system"] = json!("other");
+    let invalid = "messages.1.content.0: Invalid `signature` in `thinking` block";
+    assert_eq!(refusal(&body), invalid, "a tool loop has one model");
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(assistant(json!([text("done")])));
+    messages.push(user("more"));
+    assert_eq!(refusal(&body), "");
+}
+
+#[test]
+fn thinking_is_neither_enabled_nor_disabled_within_a_tool_loop() {
+    let enabled = json!({ "type": "enabled", "budget_tokens": 1024 });
+    let mut body = signed();
+    body["max_tokens"] = json!(2000);
+    for (thinking, expected) in [
+        (enabled.clone(), ""),
+        (json!({ "type": "adaptive" }), ""),
+        (
+            json!({ "type": "disabled" }),
+            "messages.1.content.0: When thinking is disabled, an `assistant` message in the final \
+             position cannot contain `thinking`. To use thinking blocks, enable `thinking` in your \
+             request.",
+        ),
+    ] {
+        body["thinking"] = thinking;
+        assert_eq!(refusal(&body), expected);
+    }
+    // The second reply of the loop need not think.
+    body["thinking"] = enabled;
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(assistant(json!([call("u")])));
+    messages.push(user(json!([result("u")])));
+    assert_eq!(refusal(&body), "");
+    body["messages"][1]["content"].as_array_mut().unwrap().drain(..2);
+    let refused = refusal(&body);
+    let expected = "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found \
+                    `tool_use`. When `thinking` is enabled, a final `assistant` message must start";
+    assert!(refused.starts_with(expected), "{refused}");
+    // Another turn has another setting.
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.push(assistant(json!([text("done")])));
+    messages.push(user("more"));
     assert_eq!(refusal(&body), "");
 }
 
