@@ -18,6 +18,7 @@ pub(super) fn assemble(
     form: &RequestForm,
 ) -> Result<Bytes, serde_json::Error> {
     let RequestSources { settings, options, lines, view } = sources;
+    let settings = &settings_of(settings, form);
     let fallback = form.fallback.and_then(|index| settings.fallback_models.get(index));
     let of_fallback = fallback.map(|fallback| settings.with_fallback(fallback));
     let settings = of_fallback.as_ref().unwrap_or(settings);
@@ -44,6 +45,15 @@ pub(super) fn assemble(
     let (far_breakpoint, container) = (form.far_breakpoint, form.container.as_deref());
     let messages = Messages { text: &text, far_breakpoint, is_compacted, container };
     Ok(head.request(messages, &form.tool_choice).body)
+}
+
+/// The settings of the session when the request was sent.
+fn settings_of(pinned: &Settings, form: &RequestForm) -> Settings {
+    let mut settings = pinned.clone();
+    if let Some(model_settings) = &form.model_settings {
+        settings.set_model(model_settings);
+    }
+    settings
 }
 
 /// Regenerates the body of a request outside the conversation.

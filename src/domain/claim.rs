@@ -6,6 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::file::may_refer;
 use super::ids::{EventId, RunId, SessionId, TenantId, WorkerId};
+use super::model_settings::ModelSettings;
 use super::permission::{PermissionMode, Rule};
 use super::run_options::RunOptions;
 use super::session::Settings;
@@ -52,8 +53,11 @@ pub struct Claimed {
     pub tenant: TenantId,
     /// The session.
     pub session_id: SessionId,
-    /// The settings that are pinned for the session.
+    /// The settings of the session: those that are pinned, with the model settings.
     pub settings: Settings,
+    /// The model settings in place of the pinned ones, if a client has changed them. A run keeps those
+    /// of its first request.
+    pub model_settings: Option<Box<ModelSettings>>,
     /// The workspace folder that the operator chose for all sessions, if any.
     pub workspace: Option<String>,
     /// The parent's session, if this is the session of a sub-agent; it works in the parent's

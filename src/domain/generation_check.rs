@@ -1,4 +1,4 @@
-//! Parameters of generation: those of a message in place of the session's, and checks against the model
+//! The model and the parameters of generation: those of a message in place of the session's, and checks against the model
 //! and the protocol of its server.
 
 use serde::Deserialize;
@@ -26,8 +26,11 @@ impl Settings {
             .is_some_and(|thinking| matches!(thinking.r#type.as_str(), "enabled" | "adaptive"))
     }
 
-    /// Replaces the parameters of generation by those of a message, where it has some.
+    /// Replaces the model and the parameters of generation by those of a message, where it has some.
     pub fn apply(&mut self, options: &RunOptions) {
+        if let Some(model_settings) = &options.model_settings {
+            self.set_model(model_settings);
+        }
         if !options.generation.is_unset() {
             let own = std::mem::take(&mut self.model_options.generation);
             self.model_options.generation = options.generation.as_ref().clone().or(own);

@@ -32,6 +32,7 @@ pub mod merge_patch;
 pub mod message;
 pub mod model;
 pub mod model_options;
+pub mod model_settings;
 pub mod model_try;
 pub mod name;
 pub mod outcome;

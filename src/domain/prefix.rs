@@ -31,12 +31,18 @@ pub struct PrefixHashes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "level", rename_all = "snake_case")]
 pub enum PrefixChange {
+    /// The model, each of which has a cache of its own; nothing of the cache is reused.
+    Model,
     /// The tool definitions; nothing of the cache is reused.
     Tools,
     /// The system prompt; only the cached tools are reused.
     System,
     /// The tool choice; only the cached tools and system prompt are reused.
     ToolChoice,
+    /// The thinking setting; the cached messages are not reused.
+    Thinking,
+    /// The effort; the cached messages are not reused.
+    Effort,
     /// A message; the cached tools and system prompt are reused.
     Messages {
         /// The index of the first different message, among the messages of the request.
@@ -46,14 +52,27 @@ pub enum PrefixChange {
 
 impl PrefixChange {
     /// All values of [`PrefixChange::level`].
-    pub const LEVELS: [&str; 4] = ["tools", "system", "tool_choice", "messages"];
+    pub const LEVELS: [&str; 7] =
+        ["model", "tools", "system", "tool_choice", "thinking", "effort", "messages"];
+
+    /// Returns `true` if a client or a limit has asked for other parameters; otherwise the content of
+    /// the request differs, which is a defect or costs thinking blocks.
+    pub const fn is_requested(self) -> bool {
+        match self {
+            Self::Model | Self::ToolChoice | Self::Thinking | Self::Effort => true,
+            Self::Tools | Self::System | Self::Messages { .. } => false,
+        }
+    }
 
     /// The level as text, in events, logs and metrics.
     pub const fn level(self) -> &'static str {
         match self {
+            Self::Model => "model",
             Self::Tools => "tools",
             Self::System => "system",
             Self::ToolChoice => "tool_choice",
+            Self::Thinking => "thinking",
+            Self::Effort => "effort",
             Self::Messages { .. } => "messages",
         }
     }

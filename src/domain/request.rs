@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::model_settings::ModelSettings;
 use super::model_try::ModelTry;
 use super::outcome::RunError;
 use super::prefix::PrefixHashes;
@@ -51,6 +52,9 @@ pub struct RequestForm {
     /// The output budget, if it differed from the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
+    /// The model and the settings that follow from it, if they were not those that the session pinned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_settings: Option<Box<ModelSettings>>,
     /// The container in which the model's server continued to run code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::generation::Generation;
 use super::ids::RunId;
 use super::limits::Limits;
+use super::model_settings::ModelSettings;
 use super::permission::PermissionMode;
 use super::tool::{ToolChoice, defined_names};
 use super::trace::Trace;
@@ -59,6 +60,10 @@ pub struct RunOptions {
     /// The strings that end an answer; the session's where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_sequences: Option<Vec<String>>,
+    /// The model of the run and the settings that follow from it, in place of those that the session
+    /// had when the message was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_settings: Option<Box<ModelSettings>>,
     /// The trace context of the request that posted the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,

@@ -29,7 +29,8 @@ use super::usage::Usage;
 ///
 /// Thinking blocks are bound to the exact system prompt and tools of their request, and a prompt
 /// cache hits only on an unchanged prefix. The texts are therefore fixed when the session is
-/// created, and a later change of the service's configuration does not affect them.
+/// created, and a later change of the service's configuration does not affect them. A client can change
+/// only the [model settings](super::model_settings::ModelSettings).
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// The model's name, which begins with that of its provider and a slash unless it is a model of the
@@ -187,7 +188,7 @@ pub struct Session {
     pub title: Option<String>,
     /// The client's metadata.
     pub metadata: Box<RawValue>,
-    /// The settings pinned at creation.
+    /// The settings pinned at creation, with the present model settings.
     pub settings: Settings,
     /// The workspace folder; none if the session has a folder of its own.
     pub workspace: Option<String>,

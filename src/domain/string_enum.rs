@@ -13,6 +13,15 @@ where
     T::deserialize(String::deserialize(deserializer)?.into_deserializer())
 }
 
+/// Deserializes a string enum or null, where an absent member has another meaning than null.
+pub fn nullable_string_enum<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    optional_string_enum(deserializer).map(Some)
+}
+
 /// Deserializes an optional string enum.
 pub fn optional_string_enum<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where

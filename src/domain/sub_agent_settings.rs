@@ -1,13 +1,12 @@
 //! The settings of a sub-agent's session, derived from its parent's.
 
-use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::generation::Generation;
 use super::limits::Limits;
 use super::session::Settings;
 use super::sub_agent::{GENERAL, Share, SubAgent, is_for_sub_agents};
-use super::tool::ToolChoice;
+use super::tool::{ToolChoice, defined_name};
 
 /// The default system prompt of a sub-agent.
 const SYSTEM: &str = "You are a sub-agent: another agent has given you one task, and waits for you. \
@@ -76,18 +75,11 @@ impl Settings {
                 agent.tools.as_ref().is_none_or(|named| named.iter().any(|it| it == name));
             is_named && is_for_sub_agents(name) && !self.client_tools.iter().any(|it| it == name)
         };
-        let kept =
-            definitions.into_iter().filter(|raw| name_of(raw).is_some_and(|it| is_theirs(&it)));
+        let kept = definitions
+            .into_iter()
+            .filter(|raw| defined_name(raw).is_some_and(|it| is_theirs(&it)));
         to_raw_value(&kept.collect::<Vec<_>>())
     }
-}
-
-fn name_of(definition: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Named {
-        name: String,
-    }
-    serde_json::from_str::<Named>(definition.get()).ok().map(|tool| tool.name)
 }
 
 fn smaller_option<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {

@@ -170,12 +170,18 @@ impl CallResult {
     }
 }
 
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+/// Returns the name of the tool with this definition.
+pub fn defined_name(definition: &RawValue) -> Option<String> {
+    serde_json::from_str::<Named>(definition.get()).ok().map(|tool| tool.name)
+}
+
 /// Returns the names of the tools in an array of definitions, in its order.
 pub fn defined_names(definitions: &RawValue) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Named {
-        name: String,
-    }
     serde_json::from_str::<Vec<Named>>(definitions.get())
         .map(|tools| tools.into_iter().map(|tool| tool.name).collect())
         .unwrap_or_default()

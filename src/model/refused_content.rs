@@ -67,6 +67,7 @@ fn refused_content(sentence: &str, paths: &[String]) -> Option<RefusedContent> {
         || names("thinking.signature: Field required")
         || names("`thinking` or `redacted_thinking` blocks in the latest assistant message")
         || names("final block in an assistant message cannot be `thinking`")
+        || names("message in the final position cannot contain `thinking`")
     {
         return Some(RefusedContent::Thinking);
     }
@@ -159,6 +160,8 @@ mod tests {
              assistant message cannot be modified.",
             "messages.1.content.0.thinking.signature: Field required",
             "messages.1: The final block in an assistant message cannot be `thinking`.",
+            "messages.1.content.0: When thinking is disabled, an `assistant` message in the final \
+             position cannot contain `thinking`.",
         ] {
             assert_eq!(of(400, sentence), Some(RefusedContent::Thinking), "{sentence}");
         }

@@ -127,7 +127,8 @@ impl<'a> ClientEvents<'a> {
         }
         match &self.post {
             Some(post) => {
-                post.check_for_session().await.map_err(|error| error.under(self.last_pointer))
+                let checked = post.check_for_session().await;
+                checked.map(drop).map_err(|error| error.under(self.last_pointer))
             }
             None => Ok(()),
         }

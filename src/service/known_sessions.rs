@@ -8,6 +8,7 @@ use tokio::sync::{Mutex as Gate, OwnedMutexGuard};
 
 use crate::domain::claim::Claimed;
 use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::session::{Session, Settings};
 use crate::store::accept::NewRun;
 
@@ -26,6 +27,7 @@ pub(in crate::service) struct KnownSession {
     /// The newest message, if this process has accepted it.
     newest: Option<AcceptedMessage>,
     pub(in crate::service) settings: Settings,
+    pub(in crate::service) model_settings: Option<Box<ModelSettings>>,
     pub(in crate::service) workspace: Option<String>,
     pub(in crate::service) is_fork: bool,
     /// The session has had no message yet.
@@ -86,6 +88,8 @@ impl KnownSessions {
             external_id: session.external_id.clone(),
             newest: None,
             settings,
+            // A client has changed nothing yet.
+            model_settings: None,
             workspace,
             is_fork: false,
             is_unused: true,
@@ -108,6 +112,10 @@ impl KnownSessions {
         }
         if let Some((_, known)) = state.sessions.get_mut(&run.session_id) {
             known.newest = Some(newest);
+            if known.model_settings != run.model_settings {
+                known.settings.clone_from(&run.settings);
+                known.model_settings.clone_from(&run.model_settings);
+            }
             return;
         }
         let (settings, workspace) = (run.settings.clone(), run.workspace.clone());
@@ -116,6 +124,7 @@ impl KnownSessions {
             external_id: None,
             newest: Some(newest),
             settings,
+            model_settings: run.model_settings.clone(),
             workspace,
             is_fork: run.is_fork,
             is_unused: false,
@@ -154,6 +163,14 @@ impl KnownSessions {
             is_fork: known.is_fork,
             newest: known.newest.as_ref().map(|message| message.id.clone()),
         })
+    }
+
+    /// True if this process knows the session, and that it has this model.
+    pub(in crate::service) fn has_model(&self, session_id: SessionId, model: &str) -> bool {
+        self.state()
+            .sessions
+            .get(&session_id)
+            .is_some_and(|(_, known)| known.settings.model == model)
     }
 
     /// Forgets a session that has changed or was deleted.
@@ -271,6 +288,7 @@ mod tests {
             external_id: None,
             newest: None,
             settings: Settings::default(),
+            model_settings: None,
             workspace: None,
             is_fork: false,
             is_unused: true,

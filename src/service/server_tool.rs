@@ -36,6 +36,14 @@ impl SessionServerTool {
         Self { name: name.to_owned(), options: Map::new() }
     }
 
+    /// The tool with this pinned definition; none if it is not one of the model provider.
+    pub(crate) fn pinned(definition: &RawValue) -> Option<Self> {
+        let mut options: Map<String, Value> = serde_json::from_str(definition.get()).ok()?;
+        options.shift_remove("type")?;
+        let name = options.shift_remove("name")?.as_str()?.to_owned();
+        Some(Self { name, options })
+    }
+
     /// The errors in its options, for a model with these capabilities.
     pub(crate) fn problems(
         &self,

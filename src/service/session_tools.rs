@@ -62,6 +62,34 @@ pub(crate) fn session_tools(
     Ok(SessionTools { definitions: joined(&own, &clients)?, client_tools, described_tools })
 }
 
+/// The definitions of the pinned server tools that a model needs in another version. An option that the
+/// model does not accept is an error.
+pub(crate) fn server_tools_for(
+    service: &Service,
+    model: ModelRef<'_>,
+    pinned: &RawValue,
+) -> Result<Vec<Box<RawValue>>, Error> {
+    let rules = &service.defaults.model_rules;
+    let model = rules.models.find(model);
+    let definitions: Vec<&RawValue> =
+        serde_json::from_str(pinned.get()).map_err(Error::internal)?;
+    let (mut changed, mut errors) = (Vec::new(), Vec::new());
+    for (index, before) in definitions.into_iter().enumerate() {
+        let Some(pinned) = SessionServerTool::pinned(before) else { continue };
+        // A tool that the operator does not enable any more stays as it is.
+        let Some(tool) = rules.server_tools.iter().find(|tool| tool.name() == pinned.name) else {
+            continue;
+        };
+        errors.extend(pinned.problems(tool, index, &model));
+        let after = pinned.definition(tool, &model)?;
+        if after.get() != before.get() {
+            changed.push(after);
+        }
+    }
+    Error::if_any(errors)?;
+    Ok(changed)
+}
+
 impl<'a> Named<'a> {
     fn of(service: &Service, wanted: &'a [SessionTool]) -> Self {
         let is_servers = |name: &str| {

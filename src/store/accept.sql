@@ -40,7 +40,7 @@ WITH p AS NOT MATERIALIZED (
       AND (p.client_message_id IS NULL OR NOT EXISTS (
           SELECT FROM runs r
           WHERE r.session_id = s.id AND r.client_message_id = p.client_message_id))
-    RETURNING s.id, s.tenant_id, last_message_seq, queued, model, settings, workspace,
+    RETURNING s.id, s.tenant_id, last_message_seq, queued, model, settings, model_settings, workspace,
               parent_session_id, forked_from, permission_mode, remembered,
               active_run_id IS NOT DISTINCT FROM p.run_id AS is_begun,
               last_seq - CASE WHEN active_run_id IS NOT DISTINCT FROM p.run_id THEN 2 ELSE 0 END
@@ -69,14 +69,16 @@ WITH p AS NOT MATERIALIZED (
     FROM session s, p, LATERAL (VALUES
         (0, p.message_id, p.event_type, p.event_body),
         (1, p.running_event_id, p.running_event_type, p.running_event_body),
-        -- Only the session's row has its model.
+        -- Only the session's row has its model. A message may have another one.
         (2, p.request_event_id, 'span.model_request_start',
-         '{"type":"span.model_request_start","model":' || to_json(s.model) || '}')
+         '{"type":"span.model_request_start","model":'
+         || to_json(coalesce(p.options::json #>> '{model_settings,model}', s.model)) || '}')
     ) AS e (ord, id, type, body)
     WHERE e.ord = 0 OR s.is_begun
 )
 SELECT true AS "is_locked!", s.seq AS "seq?", s.queued AS "queued?", s.is_begun AS "is_begun!",
        s.model AS "model?", s.workspace AS "workspace?", s.settings::text AS "settings?",
+       s.model_settings::text AS "model_settings?",
        s.parent_session_id AS "parent_session_id?", s.last_message_seq AS "last_message_seq?",
        s.forked_from IS NOT NULL AS "is_fork!", s.permission_mode AS "permission_mode?",
        s.remembered::text AS "remembered?", now() AS "now!: Timestamp",

@@ -55,7 +55,8 @@ WITH p AS NOT MATERIALIZED (
       AND (post.client_message_id IS NULL OR NOT EXISTS (
           SELECT FROM runs r
           WHERE r.session_id = s.id AND r.client_message_id = post.client_message_id))
-    RETURNING post.*, last_message_seq, queued, model, settings, workspace, parent_session_id,
+    RETURNING post.*, last_message_seq, queued, model, settings, model_settings, workspace,
+              parent_session_id,
               forked_from, permission_mode, remembered,
               active_run_id IS NOT DISTINCT FROM post.run_id AS is_begun,
               last_seq - CASE WHEN active_run_id IS NOT DISTINCT FROM post.run_id
@@ -84,15 +85,16 @@ WITH p AS NOT MATERIALIZED (
     FROM session s, p, LATERAL (VALUES
         (0, s.message_id, s.event_type, s.event_body),
         (1, s.running_event_id, p.running_event_type, p.running_event_body),
-        -- Only the session's row has its model.
+        -- Only the session's row has its model. A message may have another one.
         (2, s.request_event_id, 'span.model_request_start',
-         '{"type":"span.model_request_start","model":' || to_json(s.model) || '}')
+         '{"type":"span.model_request_start","model":'
+         || to_json(coalesce(s.options::json #>> '{model_settings,model}', s.model)) || '}')
     ) AS e (ord, id, type, body)
     WHERE e.ord = 0 OR s.is_begun
 )
 SELECT locked.n IS NOT NULL AS "is_locked!", s.seq AS "seq?", s.queued AS "queued?",
        coalesce(s.is_begun, false) AS "is_begun!", s.model AS "model?", s.workspace AS "workspace?",
-       s.settings::text AS "settings?", s.parent_session_id AS "parent_session_id?",
+       s.settings::text AS "settings?", s.model_settings::text AS "model_settings?", s.parent_session_id AS "parent_session_id?",
        s.last_message_seq AS "last_message_seq?", s.forked_from IS NOT NULL AS "is_fork!",
        s.permission_mode AS "permission_mode?", s.remembered::text AS "remembered?",
        now() AS "now!: Timestamp",

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::model_settings::settings_of;
 use super::{StoreError, unreadable};
 use crate::domain::claim::{Claimed, Fence, LEASE, Permissions};
 use crate::domain::ids::{SessionId, WorkerId};
@@ -24,6 +25,8 @@ struct Row {
     is_cancelled: bool,
     elapsed: f64,
     settings: String,
+    /// The JSON of the model settings; null for the pinned ones.
+    model_settings: Option<String>,
     workspace: Option<String>,
     parent_session_id: Option<Uuid>,
     is_fork: bool,
@@ -34,12 +37,14 @@ struct Row {
 
 impl Row {
     fn claimed(self, worker: WorkerId) -> Result<Claimed, StoreError> {
+        let model_settings = self.model_settings.as_deref().filter(|text| *text != "null");
+        let (settings, model_settings) = settings_of(&self.settings, model_settings)?;
         Ok(Claimed {
             fence: Fence { run_id: self.id.into(), attempt: self.attempt, worker },
             tenant: self.tenant_id.into(),
             session_id: self.session_id.into(),
-            settings: serde_json::from_str(&self.settings)
-                .map_err(unreadable("sessions", "settings"))?,
+            settings,
+            model_settings,
             workspace: self.workspace,
             parent_session: self.parent_session_id.map(Into::into),
             is_fork: self.is_fork,
@@ -144,7 +149,8 @@ pub async fn claim_queued(
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
-                  s.settings::text AS "settings!", s.workspace, s.parent_session_id,
+                  s.settings::text AS "settings!", s.model_settings::text, s.workspace,
+                  s.parent_session_id,
                   s.forked_from IS NOT NULL AS "is_fork!",
                   s.last_message_seq, s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,
@@ -201,7 +207,13 @@ pub async fn claim_expired(
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
-                  s.settings::text AS "settings!", s.workspace, s.parent_session_id,
+                  s.settings::text AS "settings!",
+                  -- The whole run has the settings of its first answered request.
+                  coalesce((SELECT coalesce(q.form->'model_settings', 'null') FROM requests q
+                            WHERE q.session_id = run.session_id AND q.run_id = run.id
+                              AND q.stop_reason IS NOT NULL
+                            ORDER BY q.n LIMIT 1), s.model_settings)::text AS model_settings,
+                  s.workspace, s.parent_session_id,
                   s.forked_from IS NOT NULL AS "is_fork!",
                   s.last_message_seq, s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,
@@ -245,7 +257,13 @@ pub async fn claim_woken(
                   run.input::text AS "input!", run.options::text AS "options!",
                   run.cancel_requested_at IS NOT NULL AS "is_cancelled!",
                   extract(epoch FROM now() - run.started_at - run.waited)::float8 AS "elapsed!",
-                  s.settings::text AS "settings!", s.workspace, s.parent_session_id,
+                  s.settings::text AS "settings!",
+                  -- The whole run has the settings of its first answered request.
+                  coalesce((SELECT coalesce(q.form->'model_settings', 'null') FROM requests q
+                            WHERE q.session_id = run.session_id AND q.run_id = run.id
+                              AND q.stop_reason IS NOT NULL
+                            ORDER BY q.n LIMIT 1), s.model_settings)::text AS model_settings,
+                  s.workspace, s.parent_session_id,
                   s.forked_from IS NOT NULL AS "is_fork!",
                   s.last_message_seq, s.permission_mode, s.remembered::text AS "remembered!"
            FROM run JOIN sessions s ON s.id = run.session_id"#,

@@ -37,6 +37,7 @@ pub mod leases;
 pub mod media;
 pub mod message_events;
 pub mod messages;
+mod model_settings;
 mod pools;
 pub mod quotas;
 pub mod read_state;

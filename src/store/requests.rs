@@ -118,7 +118,7 @@ pub async fn list(
 /// The sources of a request's body, besides the request's own form.
 #[derive(Debug)]
 pub struct RequestSources {
-    /// The settings of the session.
+    /// The settings that the session pinned.
     pub settings: Settings,
     /// The options of the run.
     pub options: RunOptions,
@@ -179,6 +179,8 @@ pub struct CountedRequest {
     pub form: RequestForm,
     /// Hashes of the body's prefix.
     pub prefix: Option<PrefixHashes>,
+    /// The model's name.
+    pub model: String,
 }
 
 /// Reads the token count of the newest answered request of a session, unless the count includes
@@ -188,7 +190,7 @@ pub async fn counted(
     session_id: SessionId,
 ) -> Result<Option<CountedRequest>, StoreError> {
     let row = sqlx::query!(
-        r#"SELECT body_length, form::text AS "form!", prefix::text,
+        r#"SELECT model, body_length, form::text AS "form!", prefix::text,
                   input_tokens + cache_creation_input_tokens + cache_read_input_tokens AS "tokens!"
            FROM requests
            WHERE session_id = $1 AND stop_reason IS NOT NULL AND NOT usage_estimated
@@ -205,6 +207,7 @@ pub async fn counted(
         measured: MeasuredRequest { bytes: row.body_length, tokens: row.tokens },
         form: json("form", &row.form)?,
         prefix: row.prefix.as_deref().map(|text| json("prefix", text)).transpose()?,
+        model: row.model,
     }))
 }
 

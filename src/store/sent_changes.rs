@@ -85,6 +85,9 @@ pub struct SentState {
     pub view: SentView,
     /// The container in which the model's server runs code.
     pub container: Option<Container>,
+    /// The model that was asked for the newest message of the assistant; none if no request for it is
+    /// known.
+    pub model: Option<String>,
 }
 
 /// Reads how a session's history is sent now: all changes, in the order of their creation, the
@@ -95,24 +98,41 @@ pub async fn sent_state(
 ) -> Result<SentState, StoreError> {
     let rows = sqlx::query!(
         r#"SELECT id AS "id!", message_seq AS "message_seq!", block, part, NULL AS content,
-                  0::bigint AS "tokens_before!", 0::bigint AS "tokens_after!", NULL AS container
+                  0::bigint AS "tokens_before!", 0::bigint AS "tokens_after!", NULL AS container,
+                  NULL AS model
            FROM sent_changes WHERE session_id = $1
            UNION ALL
            -- A refused summary leaves none: the earlier ones are of the same kind.
-           (SELECT 0, up_to, NULL, NULL, content::text, tokens_before, tokens_after, NULL
+           (SELECT 0, up_to, NULL, NULL, content::text, tokens_before, tokens_after, NULL,
+                    NULL
             FROM (SELECT * FROM compactions WHERE session_id = $1
                   ORDER BY up_to DESC LIMIT 1) newest
             WHERE refused_at IS NULL)
            UNION ALL
-           SELECT 0, 0, NULL, NULL, NULL, 0, 0, code_container::text
+           SELECT 0, 0, NULL, NULL, NULL, 0, 0, code_container::text,
+                  NULL
            FROM sessions WHERE id = $1 AND code_container IS NOT NULL
+           UNION ALL
+           SELECT 0, 0, NULL, NULL, NULL, 0, 0, NULL, last.model
+           FROM (SELECT stored_in, run_id FROM history
+                 WHERE session_id = $1 AND role = 'assistant' ORDER BY seq DESC LIMIT 1) AS newest,
+                LATERAL (
+                    SELECT q.model FROM requests q
+                    WHERE q.session_id = newest.stored_in AND q.run_id = newest.run_id
+                      AND q.stop_reason IS NOT NULL
+                      AND (q.form->>'question') IS NULL AND (q.form->>'title') IS NULL
+                    ORDER BY q.n DESC LIMIT 1) AS last
            ORDER BY 1"#,
         session_id.as_uuid(),
     )
     .fetch_all(conn)
     .await?;
-    let SentState { mut view, mut container } = SentState::default();
+    let SentState { mut view, mut container, mut model } = SentState::default();
     for row in rows {
+        if row.model.is_some() {
+            model = row.model;
+            continue;
+        }
         if let Some(json) = row.container {
             let read = serde_json::from_str(&json);
             container = read.map_err(unreadable("sessions", "code_container"))?;
@@ -133,7 +153,7 @@ pub async fn sent_state(
             }
         }
     }
-    Ok(SentState { view, container })
+    Ok(SentState { view, container, model })
 }
 
 /// Reads the summary of all messages up to this one.

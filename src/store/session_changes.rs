@@ -5,7 +5,9 @@ use sqlx::PgConnection;
 
 use super::{StoreError, unreadable};
 use crate::domain::ids::{SessionId, TenantId};
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::permission::PermissionMode;
+use crate::domain::run_options::RunOptions;
 
 const TABLE: &str = "sessions";
 
@@ -47,6 +49,40 @@ pub async fn lock(
         is_archived: row.is_archived,
     };
     Ok(Some((changeable, row.last_seq)))
+}
+
+/// Sets the model of a locked session, and the settings that follow from it.
+pub async fn set_model(
+    conn: &mut PgConnection,
+    id: SessionId,
+    to: &ModelSettings,
+) -> Result<(), StoreError> {
+    let settings = serde_json::to_string(to).map_err(unreadable(TABLE, "model_settings"))?;
+    sqlx::query!(
+        "UPDATE sessions SET model = $2, model_settings = ($3::text)::json WHERE id = $1",
+        id.as_uuid(),
+        to.model,
+        settings,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Lists the options of the queued runs of a session, in their order.
+pub async fn queued_options(
+    conn: &mut PgConnection,
+    id: SessionId,
+) -> Result<Vec<RunOptions>, StoreError> {
+    let rows = sqlx::query_scalar!(
+        r#"SELECT options::text AS "options!" FROM runs
+           WHERE session_id = $1 AND status = 'queued' ORDER BY id"#,
+        id.as_uuid(),
+    )
+    .fetch_all(conn)
+    .await?;
+    let read = |text: &String| serde_json::from_str(text).map_err(unreadable("runs", "options"));
+    rows.iter().map(read).collect()
 }
 
 /// Changes a locked session.

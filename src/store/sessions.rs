@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::model_settings::settings_of;
 use super::sub_agents::parent;
 use super::{StoreError, unreadable};
 use crate::domain::fork::ForkedFrom;
@@ -44,6 +45,7 @@ row_with_usage! {
         title: Option<String>,
         metadata: String,
         settings: String,
+        model_settings: Option<String>,
         workspace: Option<String>,
         forked_from: Option<Uuid>,
         forked_at: Option<i32>,
@@ -72,7 +74,7 @@ impl TryFrom<Row> for Session {
             external_id: row.external_id,
             title: row.title,
             metadata: RawValue::from_string(row.metadata).map_err(unreadable(TABLE, "metadata"))?,
-            settings: serde_json::from_str(&row.settings).map_err(unreadable(TABLE, "settings"))?,
+            settings: settings_of(&row.settings, row.model_settings.as_deref())?.0,
             workspace: row.workspace,
             forked_from: row
                 .forked_from
@@ -253,6 +255,7 @@ pub(super) async fn select(
     let rows = query_with_usage!(
         Row,
         r#"SELECT s.id, s.external_id, s.title, s.metadata::text AS "metadata!", s.settings::text AS "settings!",
+                  s.model_settings::text,
                   s.workspace, s.forked_from, s.forked_at, s.parent_session_id,
                   s.parent_run_id, s.parent_tool_use_id, s.permission_mode,
                   s.remembered::text AS "remembered!", s.active_run_id, s.queued, s.last_seq,

@@ -83,8 +83,9 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::domain::event::{EventBody, NewEvent, Permission};
+    use crate::domain::event::{EventBody, NewEvent};
     use crate::domain::message::Content;
+    use crate::domain::permission::Permission;
 
     fn stamp() -> Stamp {
         Stamp {

@@ -44,21 +44,51 @@ impl EventBody {
     pub const fn mode(mode: PermissionMode) -> Self {
         let (title, metadata, archived) = (None, None, None);
         let permission_mode = Some(mode);
-        Self::Updated { title, metadata, permission_mode, archived, sent_history: None }
+        let (model, effort, thinking, sent_history) = (None, None, None, None);
+        Self::Updated {
+            title,
+            metadata,
+            permission_mode,
+            model,
+            effort,
+            thinking,
+            archived,
+            sent_history,
+        }
     }
 
     /// A new title.
     pub const fn titled(title: String) -> Self {
         let (metadata, permission_mode, archived) = (None, None, None);
         let title = Some(Some(title));
-        Self::Updated { title, metadata, permission_mode, archived, sent_history: None }
+        let (model, effort, thinking, sent_history) = (None, None, None, None);
+        Self::Updated {
+            title,
+            metadata,
+            permission_mode,
+            model,
+            effort,
+            thinking,
+            archived,
+            sent_history,
+        }
     }
 
     /// A change of the history that the model receives.
     pub const fn sent(change: SentHistoryChange) -> Self {
         let (title, metadata, archived) = (None, None, None);
         let sent_history = Some(change);
-        Self::Updated { title, metadata, permission_mode: None, archived, sent_history }
+        let (permission_mode, model, effort, thinking) = (None, None, None, None);
+        Self::Updated {
+            title,
+            metadata,
+            permission_mode,
+            model,
+            effort,
+            thinking,
+            archived,
+            sent_history,
+        }
     }
 
     /// A compaction: a summary replaces the beginning of the session's history.

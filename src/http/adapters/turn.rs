@@ -28,7 +28,7 @@ use crate::service::messages::{
     MessageInput, NewMessage, PostMessage, PostedRun, post_message, start_message,
 };
 use crate::service::offload::offload;
-use crate::service::session_settings::CreateSession;
+use crate::service::session_settings::{CreateSession, ModelChange};
 use crate::service::sessions::{
     Conversation, find_by_client_id, find_known_conversation, open_conversation,
 };
@@ -157,10 +157,18 @@ impl Turn<'_> {
             permission_mode,
             generation,
             stop_sequences,
+            model_change: ModelChange::default(),
         };
         let checked: Result<NewMessage, Error> =
             offload(self.bytes, move || input.validate()).await?;
         checked.map_err(|error| error.under(&pointer).into())
+    }
+
+    /// The same message for a model that the request names, which answers it in place of the session's.
+    /// A browser cannot choose the model.
+    pub(in crate::http) fn with_model(&self, it: NewMessage, model: Option<&str>) -> NewMessage {
+        let model = model.filter(|_| !self.caller.is_browser());
+        it.with_model(model.map(str::to_owned))
     }
 
     /// A checked message for a session.

@@ -8,6 +8,7 @@ use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::ids::{EventId, MessageId, RunId};
 use crate::domain::media::with_placeholders;
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::run::Run;
 use crate::domain::run_log::RunLog;
 use crate::domain::run_options::{OnBusy, RunOptions};
@@ -18,6 +19,7 @@ use crate::service::content::{check_model_support, file_uses};
 use crate::service::error::Error;
 use crate::service::files::check_files;
 use crate::service::quotas::reserve_message;
+use crate::service::session_settings::check_history;
 use crate::store::StoreError;
 use crate::store::accept::{AcceptStatus, Accepted, AcceptedRun, EncodedAccept, NewRun, accept};
 use crate::store::group_commit::Grouped;
@@ -35,10 +37,10 @@ impl MessagePost<'_> {
     pub(super) async fn try_post(&self) -> Result<Option<PostedRun>, Error> {
         let message = self.message;
         let options = message.options()?;
-        self.check_for_session().await?;
+        let model_settings = self.check_for_session().await?;
         let fingerprint = self.fingerprint()?;
         // The trace is not part of the fingerprint: each request has its own.
-        let options = RunOptions { trace: Some(self.request.trace), ..options };
+        let options = RunOptions { trace: Some(self.request.trace), model_settings, ..options };
         let message_id = message.id.clone().unwrap_or_else(|| MessageId::new().to_string());
         let content = with_placeholders(&message.content).map_err(Error::internal)?;
         let body = EventBody::UserMessage {
@@ -189,16 +191,34 @@ impl MessagePost<'_> {
         Ok(())
     }
 
-    /// Checks that the session supports the message. Plain messages need no read of the session.
-    pub(in crate::service) async fn check_for_session(&self) -> Result<(), Error> {
+    /// False if the message names no model or the one that the session is known to have.
+    fn changes_model(&self) -> bool {
+        let change = &self.message.model_change;
+        let Self { service, session_id, .. } = *self;
+        let is_known = |model: &str| {
+            !service.bus.has_peers() && service.known_sessions.has_model(session_id, model)
+        };
+        !change.is_unset() && !change.only_model().is_some_and(is_known)
+    }
+
+    /// Checks that the session supports the message, and returns the model settings of its run, if they
+    /// are not those of the session. Plain messages need no read of the session.
+    pub(in crate::service) async fn check_for_session(
+        &self,
+    ) -> Result<Option<Box<ModelSettings>>, Error> {
         let message = self.message;
-        let options = &message.options()?;
+        let mut options = message.options()?;
         let has_cost = message.limits.cost.is_some();
         let has_parameters = !options.generation.is_unset() || options.stop_sequences.is_some();
-        let is_plain = !has_cost && !has_parameters && options.tools.is_none() && !self.needs_check;
+        let has_model = options.model_settings.is_some() || self.changes_model();
+        let is_plain = !has_cost
+            && !has_parameters
+            && !has_model
+            && options.tools.is_none()
+            && !self.needs_check;
         let choice = message.tool_choice.as_ref().filter(|choice| choice.is_forced());
         if is_plain && choice.is_none() {
-            return Ok(());
+            return Ok(None);
         }
         let (tenant, session_id) = (self.tenant, self.session_id);
         let uses = file_uses(&message.content).map_err(Error::internal)?;
@@ -209,7 +229,15 @@ impl MessagePost<'_> {
         let session = self.service.pool.with(tenant, find).await?;
         let session = session.ok_or_else(|| Error::SessionNotFound(session_id.to_string()))?;
         let mut settings = session.settings;
-        settings.apply(options);
+        if let Some(changed) = message.model_change.apply(self.service, &settings)? {
+            settings.set_model(&changed);
+            let check = async |conn: &mut PgConnection| {
+                check_history(self.service, conn, (tenant, session_id), &settings).await
+            };
+            self.service.pool.with(tenant, check).await?;
+            options.model_settings = Some(Box::new(changed));
+        }
+        settings.apply(&options);
         Error::if_any(self.service.defaults.model_rules.generation_problems(&settings))?;
         Error::if_any(message.tool_errors(&settings.tool_names()))?;
         let models = &self.service.defaults.model_rules.models;
@@ -217,7 +245,7 @@ impl MessagePost<'_> {
         check_model_support(models, &settings, &[content]).await?;
         if let Some(choice) = choice
             && let Some(reason) =
-                settings.refuses(&models.find(settings.model_ref()), choice, options)
+                settings.refuses(&models.find(settings.model_ref()), choice, &options)
         {
             return Err(Error::field("/tool_choice", reason));
         }
@@ -227,7 +255,7 @@ impl MessagePost<'_> {
                 format!("no price is known for {model}; the operator sets prices with --prices");
             return Err(Error::field("/limits/cost", reason));
         }
-        Ok(())
+        Ok(options.model_settings)
     }
 }
 

@@ -27,6 +27,7 @@ impl MessagePost<'_> {
             && !may_refer(new.input)
             && new.versions.is_none()
             && new.options.permission_mode.is_none()
+            && new.options.model_settings.is_none()
             && !self.service.bus.has_peers();
         if let (true, Some(session), Some(reservation)) = (is_plain, session, reservation) {
             let run = expected_claim(new, reservation, session);
@@ -38,12 +39,13 @@ impl MessagePost<'_> {
 /// The claim of the run, if its message is accepted and the session is as it was. The worker takes
 /// permissions, budget and the number of messages from the actual claim.
 fn expected_claim(new: &NewRun<'_>, reservation: &Reservation, session: KnownSession) -> Claimed {
-    let KnownSession { settings, workspace, is_fork, is_unused, .. } = session;
+    let KnownSession { settings, model_settings, workspace, is_fork, is_unused, .. } = session;
     Claimed {
         fence: Fence { run_id: new.id, attempt: 1, worker: reservation.worker() },
         tenant: new.tenant,
         session_id: new.session_id,
         settings,
+        model_settings,
         workspace,
         parent_session: None,
         is_fork,

@@ -6,13 +6,14 @@ use crate::domain::generation::Generation;
 use crate::domain::ids::RunId;
 use crate::domain::limits::Limits;
 use crate::domain::message::Content;
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::permission::PermissionMode;
 use crate::domain::run_options::{OnBusy, RunOptions};
 use crate::domain::tool::ToolChoice;
 use crate::service::client_tool::{ClientTool, definitions, problems};
 use crate::service::content::{ContentInput, parse_message};
 use crate::service::error::{Error, FieldError};
-use crate::service::session_settings::{generation_errors, limit_errors};
+use crate::service::session_settings::{ModelChange, generation_errors, limit_errors};
 
 /// A message as a client writes it. Its errors name the members of `POST …/messages`.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub(crate) struct MessageInput {
     pub(crate) generation: Generation,
     /// The strings that end an answer; the session's where absent.
     pub(crate) stop_sequences: Option<Vec<String>>,
+    /// The model, the effort and the thinking setting; the session's where absent.
+    pub(crate) model_change: ModelChange,
 }
 
 /// A message with valid content, limits, id and tools.
@@ -54,6 +57,9 @@ pub(crate) struct NewMessage {
     pub(super) retry_of: Option<RunId>,
     pub(super) generation: Box<Generation>,
     pub(super) stop_sequences: Option<Vec<String>>,
+    pub(super) model_change: ModelChange,
+    /// The model settings of an earlier message, in place of `model_change`.
+    pub(super) model_settings: Option<Box<ModelSettings>>,
 }
 
 impl MessageInput {
@@ -61,8 +67,10 @@ impl MessageInput {
     pub(crate) fn validate(self) -> Result<NewMessage, Error> {
         let Self { content, id, limits, tool_choice, on_busy, tools, permission_mode, .. } = self;
         let (generation, stop_sequences) = (Box::new(self.generation), self.stop_sequences);
+        let model_change = self.model_change;
         let mut errors = limit_errors(&limits, "/limits");
         errors.extend(generation_errors(&generation));
+        errors.extend(model_change.problems());
         if stop_sequences.iter().flatten().any(|text| text.trim().is_empty()) {
             errors.push(FieldError::new("/stop_sequences", "has a blank string"));
         }
@@ -92,6 +100,8 @@ impl MessageInput {
             retry_of: None,
             generation,
             stop_sequences,
+            model_change,
+            model_settings: None,
         })
     }
 }
@@ -106,6 +116,12 @@ impl NewMessage {
     #[must_use]
     pub(crate) fn with_id(self, id: Option<String>) -> Self {
         Self { id, ..self }
+    }
+
+    /// The same message with another model than that of its session, or not.
+    #[must_use]
+    pub(crate) fn with_model(self, model: Option<String>) -> Self {
+        Self { model_change: ModelChange::to_model(model), ..self }
     }
 
     /// The client's own id.
@@ -130,6 +146,7 @@ impl NewMessage {
             retry_of: self.retry_of,
             generation: self.generation.clone(),
             stop_sequences: self.stop_sequences.clone(),
+            model_settings: self.model_settings.clone(),
             trace: None,
         })
     }

@@ -71,12 +71,17 @@ impl MessagePost<'_> {
         let options = serde_json::to_string(&options).map_err(Error::internal)?;
         let on_busy = message.on_busy.map(|mode| serde_json::to_string(&mode));
         let on_busy = on_busy.transpose().map_err(Error::internal)?;
+        let change = &message.model_change;
+        let change = (!change.is_unset()).then(|| serde_json::to_string(change)).transpose();
+        let change = change.map_err(Error::internal)?.map(|change| format!("model {change}"));
         let session_id = self.session_id.to_string();
         let content = message.content.as_str();
         let always = [session_id.as_bytes(), content.as_bytes(), options.as_bytes()];
         let others = Some(self.request.other_events.as_slice()).filter(|events| !events.is_empty());
         let mut hash = Sha256::new();
-        for part in always.into_iter().chain(on_busy.as_deref().map(str::as_bytes)).chain(others) {
+        let on_busy = on_busy.as_deref().map(str::as_bytes);
+        let change = change.as_deref().map(str::as_bytes);
+        for part in always.into_iter().chain(on_busy).chain(others).chain(change) {
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(part);
         }

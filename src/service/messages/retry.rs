@@ -13,6 +13,7 @@ use crate::domain::run_status::RunStatus;
 use crate::domain::trace::Trace;
 use crate::service::error::Error;
 use crate::service::lookup::newest_event;
+use crate::service::session_settings::ModelChange;
 use crate::service::state::Service;
 use crate::service::versions::check_version;
 use crate::store::retries::{RetriedRun, find_retried};
@@ -111,6 +112,8 @@ fn message(run_id: RunId, run: RetriedRun) -> Result<NewMessage, Error> {
         retry_of: Some(run_id),
         generation: options.generation,
         stop_sequences: options.stop_sequences,
+        model_change: ModelChange::default(),
+        model_settings: options.model_settings,
     })
 }
 

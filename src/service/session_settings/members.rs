@@ -22,6 +22,17 @@ pub(crate) fn generation_errors(generation: &Generation) -> Vec<FieldError> {
     errors.map(|InvalidParameter { pointer, reason }| FieldError::new(pointer, reason)).collect()
 }
 
+/// The problem with the name of a model, if any.
+pub(super) fn model_problem(model: &str) -> Option<&'static str> {
+    if model.is_empty() {
+        return Some("is empty");
+    }
+    if model.chars().count() > 200 {
+        return Some("is longer than 200 characters");
+    }
+    model.chars().any(char::is_control).then_some("has a control character")
+}
+
 /// The problem with the title of a session, if any.
 pub(crate) fn title_problem(title: &str) -> Option<&'static str> {
     if title.chars().count() > 500 {

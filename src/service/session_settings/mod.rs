@@ -4,6 +4,7 @@ mod build;
 mod context;
 mod fallback_models;
 mod members;
+mod model_change;
 pub(super) mod model_rules;
 mod permissions;
 mod request;
@@ -17,6 +18,8 @@ pub(crate) use context::SessionContext;
 pub(crate) use members::{
     MAX_METADATA, NOT_READABLE, generation_errors, is_readable_object, limit_errors, title_problem,
 };
+pub(crate) use model_change::ModelChange;
+pub(in crate::service) use model_change::check_history;
 pub use model_rules::{ModelRules, is_beta};
 pub(crate) use permissions::check_mode;
 pub(crate) use request::{CreateSession, ModelMetadata};

@@ -51,10 +51,27 @@ impl ModelRules {
         if context.compact_at.is_some() {
             return context.compact_at.filter(|at| *at > 0);
         }
+        self.default_compact_at(model, context.has_compact_edit())
+    }
+
+    /// The compaction threshold of a session with these settings after its model has changed: the
+    /// default of the other model, unless the client has given another one.
+    pub(super) fn compact_at_after(&self, model: ModelRef<'_>, before: &Settings) -> Option<i64> {
+        let compacts = before.context.may_compact_within_reply();
+        let is_default =
+            before.context.compact_at == self.default_compact_at(before.model_ref(), compacts);
+        if is_default {
+            self.default_compact_at(model, compacts)
+        } else {
+            before.context.compact_at
+        }
+    }
+
+    fn default_compact_at(&self, model: ModelRef<'_>, has_compact_edit: bool) -> Option<i64> {
         let known = self.models.find(model);
         let is_supported = self.models.protocol(model) == Provider::Anthropic
             && known.compaction != Some(false)
-            && !context.has_compact_edit();
+            && !has_compact_edit;
         let max = known.max_input_tokens.and_then(|window| i64::try_from(window / 5 * 4).ok());
         let at = self.compact_at.map(|at| max.map_or(at, |max| at.min(max))).or(max);
         at.filter(|at| is_supported && *at > 0)
@@ -73,11 +90,7 @@ impl ModelRules {
 
     /// The settings of a new session that are not valid.
     pub(super) fn problems(&self, settings: &Settings) -> Vec<FieldError> {
-        let refusals = self.models.find(settings.model_ref()).refusals(settings);
-        let mut errors: Vec<FieldError> = refusals
-            .into_iter()
-            .map(|UnsupportedSetting { pointer, reason }| FieldError::new(pointer, reason))
-            .collect();
+        let mut errors = self.model_problems(settings);
         errors.extend(self.beta_problems(&settings.model_options.betas));
         let user = settings.model_options.user_id.as_deref();
         let is_invalid = |user: &str| {
@@ -90,6 +103,16 @@ impl ModelRules {
                 format!("is not 1 to {MAX_USER_ID} characters without control characters");
             errors.push(FieldError::new("/model_metadata/user_id", message));
         }
+        errors
+    }
+
+    /// The settings that the model, or the protocol of its server, does not accept.
+    pub(super) fn model_problems(&self, settings: &Settings) -> Vec<FieldError> {
+        let refusals = self.models.find(settings.model_ref()).refusals(settings);
+        let mut errors: Vec<FieldError> = refusals
+            .into_iter()
+            .map(|UnsupportedSetting { pointer, reason }| FieldError::new(pointer, reason))
+            .collect();
         errors.extend(self.generation_problems(settings));
         errors.extend(self.schema_problem(settings));
         errors.extend(self.choice_problem(settings));

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::context::SessionContext;
 use super::members::{
     MAX_METADATA, NOT_READABLE, budget_errors, generation_errors, is_readable_object, limit_errors,
-    title_problem,
+    model_problem, title_problem,
 };
 use super::sub_agents::SessionSubAgent;
 use super::system_prompt::SessionSystem;
@@ -27,7 +27,8 @@ use crate::service::error::{Error, FieldError};
 use crate::service::json::{not_null, object, object_lists, some_object};
 
 /// The settings of a new session. All members are optional. After creation only the title, the
-/// metadata, the permission mode and the archived state can change.
+/// metadata, the permission mode, the archived state, the model, the effort and the thinking setting
+/// can change.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateSession {
@@ -180,9 +181,6 @@ impl CreateSession {
                 errors.push(FieldError::new(pointer, message));
             }
         };
-        let is_long = |text: &Option<String>, max| {
-            text.as_ref().is_some_and(|text| text.chars().count() > max)
-        };
         let is_unreadable = |raw: &Option<Box<RawValue>>| {
             raw.as_ref().is_some_and(|raw| !is_readable_object(raw.get()))
         };
@@ -194,11 +192,8 @@ impl CreateSession {
         refuse(is_unreadable(&self.metadata), "/metadata", NOT_READABLE);
         let metadata_len = self.metadata.as_ref().map_or(0, |metadata| metadata.get().len());
         refuse(metadata_len > MAX_METADATA, "/metadata", "is larger than 16 kB");
-        refuse(self.model.as_ref().is_some_and(String::is_empty), "/model", "is empty");
-        refuse(is_long(&self.model, 200), "/model", "is longer than 200 characters");
-        let has_control =
-            self.model.as_ref().is_some_and(|model| model.chars().any(char::is_control));
-        refuse(has_control, "/model", "has a control character");
+        let model = self.model.as_deref().and_then(model_problem);
+        refuse(model.is_some(), "/model", model.unwrap_or_default());
         let max_tokens = self.max_tokens.unwrap_or(1);
         refuse(!(1..=128_000).contains(&max_tokens), "/max_tokens", "is not 1 to 128000");
         refuse(is_unreadable(&self.thinking), "/thinking", NOT_READABLE);

@@ -100,7 +100,7 @@ pub(super) fn pin_sub_agents(
 }
 
 /// Checks each pinned sub-agent as a session of its model.
-fn check_models(service: &Service, settings: &Settings) -> Result<(), Error> {
+pub(super) fn check_models(service: &Service, settings: &Settings) -> Result<(), Error> {
     let rules = &service.defaults.model_rules;
     let cost = settings.limits.cost.or(settings.budget.cost);
     let mut errors = Vec::new();
@@ -111,7 +111,7 @@ fn check_models(service: &Service, settings: &Settings) -> Result<(), Error> {
             let message = format!("has no price, but cost is limited: {}", own.model);
             errors.push(FieldError::new(pointer("/model"), message));
         }
-        let problems = rules.problems(&own).into_iter();
+        let problems = rules.model_problems(&own).into_iter();
         errors
             .extend(problems.map(|error| FieldError::new(pointer(&error.pointer), error.message)));
     }

@@ -1,5 +1,6 @@
 //! Sessions: creating, listing, changing, forking, exporting, importing and deleting them.
 
+mod changed_model;
 mod conversation;
 mod create;
 mod delete;

@@ -1,27 +1,29 @@
-//! Changing a session: its title, metadata, permission mode and archived state.
+//! Changing a session: its title, metadata, permission mode, archived state and model.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 
+use super::changed_model::ChangedModel;
 use crate::domain::event::{EventBody, Frame, NewEvent};
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::merge_patch::merge;
+use crate::domain::model::Effort;
 use crate::domain::permission::PermissionMode;
 use crate::domain::session::Session;
-use crate::domain::string_enum::string_enum;
+use crate::domain::string_enum::{nullable_string_enum, string_enum};
 use crate::service::deadline::in_time;
 use crate::service::error::{Error, FieldError};
-use crate::service::json::nullable;
+use crate::service::json::{not_null, nullable};
 use crate::service::session_settings::{
-    MAX_METADATA, NOT_READABLE, check_mode, is_readable_object, title_problem,
+    MAX_METADATA, ModelChange, NOT_READABLE, check_mode, is_readable_object, title_problem,
 };
 use crate::service::state::Service;
 use crate::service::transaction::in_transaction;
 use crate::service::versions::check_version;
 use crate::store::events::append;
 use crate::store::quotas::{ByteQuota, ReservedBytes};
-use crate::store::session_changes::{Changeable, change, lock};
+use crate::store::session_changes::{Changeable, change, lock, set_model};
 use crate::store::sessions::find;
 
 /// The error for a patch that cannot be merged.
@@ -51,6 +53,20 @@ pub(crate) struct UpdateSession {
     #[serde(default, deserialize_with = "not_null_mode")]
     #[schema(value_type = PermissionMode)]
     permission_mode: Option<PermissionMode>,
+    /// The model, from the next run on. The settings that stay must be accepted by it.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = String, min_length = 1, max_length = 200)]
+    model: Option<String>,
+    /// The effort, from the next run on; null for the default of the model.
+    #[expect(clippy::option_option, reason = "null differs from an absent member")]
+    #[serde(default, deserialize_with = "nullable_string_enum")]
+    #[schema(value_type = Option<Effort>)]
+    effort: Option<Option<Effort>>,
+    /// The thinking configuration, from the next run on; null for the default of the model.
+    #[expect(clippy::option_option, reason = "null differs from an absent member")]
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<Object>)]
+    thinking: Option<Option<Box<RawValue>>>,
     /// Archives or restores the session. An archived session is left out of lists and accepts no
     /// messages. Its active run and its queued runs continue.
     #[serde(default, deserialize_with = "not_null_bool")]
@@ -97,7 +113,7 @@ pub(crate) async fn update_session(
     let (tenant, session_id) = (update.tenant, update.session_id);
     let updated = async {
         let quota = service.quotas.stored_bytes(tenant).await?;
-        let store = async |conn: &mut PgConnection| update.store(&quota, conn).await;
+        let store = async |conn: &mut PgConnection| update.store(service, &quota, conn).await;
         in_transaction(service, tenant, store).await
     };
     let Updated { session, frames, reserved } = in_time(updated).await?;
@@ -110,17 +126,27 @@ pub(crate) async fn update_session(
 }
 
 impl SessionUpdate {
-    async fn store(self, quota: &ByteQuota, conn: &mut PgConnection) -> Result<Updated, Error> {
+    async fn store(
+        self,
+        service: &Service,
+        quota: &ByteQuota,
+        conn: &mut PgConnection,
+    ) -> Result<Updated, Error> {
         let Self { tenant, session_id, expected, changes } = self;
         let missing = || Error::SessionNotFound(session_id.to_string());
         let (before, last_seq) = lock(conn, tenant, session_id).await?.ok_or_else(missing)?;
         check_version(expected.as_deref(), last_seq)?;
-        let Applied { after, event } = changes.apply(&before)?;
+        let changed_model =
+            ChangedModel::of(&changes.model_change(), service, conn, (tenant, session_id)).await?;
+        let Applied { after, event } = changes.apply(&before, changed_model.as_ref())?;
         let (mut frames, mut reserved) = (Vec::new(), None);
         if let Some(event) = event {
             let event = NewEvent::new(&event);
             reserved = Some(quota.reserve(event.body.len()).map_err(Error::QuotaExceeded)?);
             change(conn, session_id, &after).await?;
+            if let Some(ChangedModel { after, .. }) = &changed_model {
+                set_model(conn, session_id, after).await?;
+            }
             frames = append(conn, session_id, None, &[event]).await?;
         }
         let session = find(conn, tenant, session_id).await?.ok_or_else(missing)?;
@@ -148,10 +174,19 @@ impl UpdateSession {
                 errors.push(FieldError::new("/metadata", "is a patch larger than 32 kB"));
             }
         }
+        errors.extend(self.model_change().problems());
         Error::if_any(errors)
     }
 
-    fn apply(self, before: &Changeable) -> Result<Applied, Error> {
+    fn model_change(&self) -> ModelChange {
+        ModelChange {
+            model: self.model.clone(),
+            effort: self.effort,
+            thinking: self.thinking.clone(),
+        }
+    }
+
+    fn apply(self, before: &Changeable, model: Option<&ChangedModel>) -> Result<Applied, Error> {
         let metadata = match self.metadata {
             None => before.metadata.clone(),
             Some(None) => RawValue::from_string("{}".to_owned()).map_err(Error::internal)?,
@@ -172,14 +207,24 @@ impl UpdateSession {
         let has_metadata = after.metadata.get() != before.metadata.get();
         let has_mode = after.permission_mode != before.permission_mode;
         let has_archived = after.is_archived != before.is_archived;
+        let (model, effort, thinking) = model.map(ChangedModel::members).unwrap_or_default();
+        let has_changed = has_title
+            || has_metadata
+            || has_mode
+            || has_archived
+            || model.is_some()
+            || effort.is_some()
+            || thinking.is_some();
         let event = EventBody::Updated {
             title: has_title.then(|| after.title.clone()),
             metadata: has_metadata.then(|| after.metadata.clone()),
             permission_mode: after.permission_mode.filter(|_| has_mode),
+            model,
+            effort,
+            thinking,
             archived: has_archived.then_some(after.is_archived),
             sent_history: None,
         };
-        let has_changed = has_title || has_metadata || has_mode || has_archived;
         Ok(Applied { after, event: has_changed.then_some(event) })
     }
 }

@@ -10,9 +10,10 @@ use super::new_run::{AcceptedRun, NewRun};
 use crate::domain::claim::{Claimed, Fence};
 use crate::domain::event::{EventBody, NewEvent, Stamp};
 use crate::domain::ids::{EventId, WorkerId};
+use crate::store::StoreError;
 use crate::store::claim::permissions;
 use crate::store::events::encode;
-use crate::store::{StoreError, unreadable};
+use crate::store::model_settings::settings_of;
 
 /// A row of the statement. Most columns are empty for a message that was not accepted.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub(super) struct Row {
     pub(super) model: Option<String>,
     pub(super) workspace: Option<String>,
     pub(super) settings: Option<String>,
+    pub(super) model_settings: Option<String>,
     pub(super) parent_session_id: Option<Uuid>,
     pub(super) last_message_seq: Option<i32>,
     pub(super) is_fork: bool,
@@ -60,7 +62,8 @@ impl WrittenAccept {
         };
         let mut events = vec![new.event.clone()];
         if row.is_begun {
-            let model = row.model.clone().unwrap_or_default();
+            let of_message = new.options.model_settings.as_ref().map(|it| it.model.clone());
+            let model = of_message.or_else(|| row.model.clone()).unwrap_or_default();
             let request = EventBody::ModelRequestStart { model, tool_use_id: None };
             events.extend([running, NewEvent::with_id(request_event.to_string(), &request)]);
         }
@@ -80,12 +83,14 @@ fn claimed(
     request_event: EventId,
     row: Row,
 ) -> Result<Claimed, StoreError> {
+    let (settings, model_settings) =
+        settings_of(row.settings.as_deref().unwrap_or_default(), row.model_settings.as_deref())?;
     Ok(Claimed {
         fence: Fence { run_id: new.id, attempt: 1, worker },
         tenant: new.tenant,
         session_id: new.session_id,
-        settings: serde_json::from_str(row.settings.as_deref().unwrap_or_default())
-            .map_err(unreadable("sessions", "settings"))?,
+        settings,
+        model_settings,
         workspace: row.workspace,
         parent_session: row.parent_session_id.map(Into::into),
         is_fork: row.is_fork,

@@ -55,10 +55,10 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<bool, 
 async fn insert_session(conn: &mut PgConnection, new: &NewFork<'_>) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO sessions (id, tenant_id, title, metadata, model, settings, workspace, todos,
-                               permission_mode, remembered, last_message_seq, forked_from,
+                               model_settings, permission_mode, remembered, last_message_seq, forked_from,
                                forked_at, fork_key, fork_fingerprint)
          SELECT $2, tenant_id, coalesce($3, title), coalesce(($4::text)::json, metadata), model,
-                settings, workspace, todos, permission_mode, remembered, $5, id, $6, $7, $8
+                settings, workspace, todos, model_settings, permission_mode, remembered, $5, id, $6, $7, $8
          FROM sessions WHERE id = $1",
         new.source.as_uuid(),
         new.id.as_uuid(),

@@ -15,6 +15,7 @@ use super::requests;
 use crate::domain::ids::{SessionId, TenantId};
 use crate::domain::media::with_placeholders;
 use crate::domain::message::{Content, Role};
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::outcome::Outcome;
 use crate::domain::permission::{Awaits, Rule};
 use crate::domain::run_options::RunOptions;
@@ -77,7 +78,7 @@ async fn session(
     let row = query_with_usage!(
         _,
         r#"SELECT tenant_id, last_seq, last_message_seq, queued, active_run_id,
-                  settings::text AS "settings!", metadata::text AS "metadata!", stop_reason::text,
+                  settings::text AS "settings!", model_settings::text, metadata::text AS "metadata!", stop_reason::text,
                   remembered::text AS "remembered!", now() AS "now!: Timestamp", "#
             + USAGE
             + " FROM sessions WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2)",
@@ -89,6 +90,7 @@ async fn session(
     let Some(row) = row else { return Ok(None) };
     let mut unreadable = Vec::new();
     try_read::<Settings>("settings", Some(&row.settings), &mut unreadable);
+    try_read::<ModelSettings>("model_settings", row.model_settings.as_deref(), &mut unreadable);
     try_read::<&RawValue>("metadata", Some(&row.metadata), &mut unreadable);
     try_read::<Vec<Rule>>("remembered", Some(&row.remembered), &mut unreadable);
     try_read::<StopReason>("stop_reason", row.stop_reason.as_deref(), &mut unreadable);

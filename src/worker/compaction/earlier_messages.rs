@@ -6,7 +6,7 @@ use crate::domain::budget::{Estimate, MeasuredRequest};
 use crate::domain::message::Role;
 use crate::model::Messages;
 use crate::store::messages::{Line, list_lines};
-use crate::store::requests::{counted, failed_summary, last_answered};
+use crate::store::requests::{CountedRequest, counted, failed_summary, last_answered};
 use crate::worker::run::context::RunContext;
 use crate::worker::run::step_writer::StepWriter;
 use crate::worker::run::stop_cause::StopCause;
@@ -171,7 +171,9 @@ async fn measured(
     run: &RunContext<'_>,
 ) -> Result<Option<MeasuredRequest>, StopCause> {
     let has_edits = run.settings().context.edits.is_some();
-    let counted = counted(conn, run.session_id()).await?.filter(|_| !has_edits);
+    let is_comparable =
+        |counted: &CountedRequest| !has_edits && counted.model == run.settings().model;
+    let counted = counted(conn, run.session_id()).await?.filter(is_comparable);
     Ok(counted.map(|counted| counted.measured))
 }
 

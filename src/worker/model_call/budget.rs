@@ -113,13 +113,15 @@ impl ModelCalls<'_> {
     /// The size of an earlier run's last request, if this request begins with the same content: only
     /// then are its tokens a part of those of this request.
     fn comparable(&self, writer: &StepWriter<'_>, last: CountedRequest) -> Option<MeasuredRequest> {
-        let CountedRequest { measured, form, prefix } = last;
+        let CountedRequest { measured, form, prefix, model } = last;
         let view = writer.transcript.view();
         let has_same_prefix = prefix.is_some_and(|prefix| {
             prefix.tools == self.head_hashes.tools && prefix.system == self.head_hashes.system
         }) && form.sent_changes == view.changes.len()
             && form.compacted == view.compaction.as_ref().map(|summary| summary.up_to)
-            && form.chat_completions == self.run.model().server.client.dialect();
+            && form.chat_completions == self.run.model().server.client.dialect()
+            // Each model has its own tokens.
+            && model == self.run.settings().model;
         has_same_prefix.then_some(measured)
     }
 }

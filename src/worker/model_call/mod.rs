@@ -31,6 +31,7 @@ use crate::domain::claim::Claimed;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::history_repair::HistoryRepair;
 use crate::domain::ids::EventId;
+use crate::domain::model::Effort;
 use crate::domain::model_try::ModelTry;
 use crate::domain::prefix::{Hash, PrefixChange};
 use crate::domain::usage::Usage;
@@ -181,9 +182,13 @@ impl<'a> ModelCalls<'a> {
 fn head_hashes(run: &Claimed) -> HeadHashes {
     let tools_of_run = run.options.tools.as_deref();
     let tools = [Some(run.settings.tools.as_ref()), tools_of_run];
+    let thinking = run.settings.thinking.as_deref().map_or("", RawValue::get);
     HeadHashes {
         tools: Hash::of(tools.into_iter().flatten().map(RawValue::get)),
         system: Hash::of([run.settings.system.json().get()]),
         choice: Hash::of([""]),
+        model: Hash::of([run.settings.model.as_str()]),
+        thinking: Hash::of([thinking]),
+        effort: Hash::of([run.settings.model_options.effort.map_or("", Effort::as_str)]),
     }
 }

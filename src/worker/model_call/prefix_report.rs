@@ -2,7 +2,7 @@
 
 use super::ModelCalls;
 use crate::domain::history_repair::HistoryRepair;
-use crate::domain::prefix::{Hash, PrefixChange, PrefixHashes};
+use crate::domain::prefix::{Hash, PrefixHashes};
 use crate::domain::tool::ToolChoice;
 use crate::worker::run::step_writer::StepWriter;
 use crate::worker::transcript::HeadHashes;
@@ -19,7 +19,7 @@ impl ModelCalls<'_> {
         // A tool choice always serializes.
         let choice = serde_json::to_string(choice).unwrap_or_default();
         let head = HeadHashes { choice: Hash::of([choice.as_str()]), ..self.head_hashes };
-        let (hashes, change) = writer.transcript.send(head);
+        let (hashes, change) = writer.transcript.send(head, &run.settings().model);
         tracing::debug!(
             run.id = %run.run_id(),
             prefix.tools = %hashes.tools,
@@ -30,9 +30,10 @@ impl ModelCalls<'_> {
         );
         let Some(change) = change else { return hashes };
         run.services.metrics.prefix_changed(change);
-        if change == PrefixChange::ToolChoice {
+        if change.is_requested() {
             // The client or a limit asked for it.
-            tracing::debug!(run.id = %run.run_id(), "tool choice of a model request changed");
+            let level = change.level();
+            tracing::debug!(run.id = %run.run_id(), level, "parameters of a model request changed");
         } else {
             tracing::warn!(
                 session.id = %run.session_id(),

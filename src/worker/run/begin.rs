@@ -64,6 +64,27 @@ async fn begin_accepted(state: &mut RunState<'_>) -> Result<(), StopCause> {
     read_history(state, false).await
 }
 
+/// Leaves the thinking of another model out of all requests from here on. A model that cannot read it
+/// ignores it at best, and its server counts it as input.
+pub(super) async fn enter_model(state: &mut RunState<'_>) -> Result<(), StopCause> {
+    let run = state.run;
+    let transcript = &state.writer.transcript;
+    if !transcript.is_answered_by_another(&run.settings().model) {
+        return Ok(());
+    }
+    let Some(change) = transcript.without_thinking() else { return Ok(()) };
+    run.services.metrics.sent_changed(&change);
+    tracing::info!(
+        session.id = %run.session_id(), run.id = %run.run_id(), ?change,
+        "thinking of another model left out of further requests"
+    );
+    let (events, state_changes) =
+        ([NewEvent::new(&EventBody::sent(change.clone()))], [StateChange::SentHistory(change)]);
+    let step = StepCommit { events: &events, state_changes: &state_changes, ..Default::default() };
+    state.writer.store(&[], &step).await?;
+    state.writer.reload_transcript().await
+}
+
 /// Sets the permission mode of the message, which is in force from its first request on.
 pub(super) async fn enter_mode(state: &mut RunState<'_>) -> Result<(), StopCause> {
     let Some(mode) = state.run.claim.options.permission_mode else { return Ok(()) };

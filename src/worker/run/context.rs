@@ -8,6 +8,7 @@ use super::stop_cause::StopCause;
 use crate::domain::claim::Claimed;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::limits::Limits;
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
 use crate::model::Head;
@@ -70,6 +71,12 @@ impl<'a> RunContext<'a> {
         }
         let new = self.head(self.settings())?;
         Ok(head.get_or_init(|| new))
+    }
+
+    /// The model settings of the run, if they are not those that the session pinned.
+    pub(in crate::worker) fn model_settings(&self) -> Option<&ModelSettings> {
+        let claim = &self.claim;
+        claim.options.model_settings.as_deref().or(claim.model_settings.as_deref())
     }
 
     /// The tool definitions that only this run has.

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::begin::{begin, enter_mode};
+use super::begin::{begin, enter_mode, enter_model};
 use super::context::RunContext;
 use super::messages::{new_user_message, reply_id, user_message};
 use super::outcome::{idle_event, outcome};
@@ -115,10 +115,13 @@ impl Driver<'_> {
     /// session.
     async fn run(&mut self) -> Result<(), StopCause> {
         let ended = self.run_steps().await;
-        if !matches!(ended, Err(StopCause::OtherHistory)) {
+        if !matches!(ended, Err(StopCause::OtherHistory | StopCause::OtherSettings)) {
             return ended;
         }
         self.model.discard_request();
+        if matches!(ended, Err(StopCause::OtherSettings)) {
+            return ended;
+        }
         Box::pin(self.run_steps()).await
     }
 
@@ -128,6 +131,7 @@ impl Driver<'_> {
         Box::pin(begin(&mut self.state, &mut self.model)).await?;
         self.run.models.check_provider()?;
         enter_mode(&mut self.state).await?;
+        enter_model(&mut self.state).await?;
         let head = self.run.model_head()?;
         Box::pin(self.compactor.compact(&mut self.state, &mut self.model, head)).await?;
         loop {
@@ -234,6 +238,7 @@ impl Driver<'_> {
             recorded_message_seq: 0,
         };
         self.commit_reply(step, outcome.as_ref()).await?;
+        self.state.writer.transcript.set_answered_by(&self.run.settings().model);
         if let Some(container) = container {
             self.state.writer.transcript.set_container(container);
         }

@@ -209,6 +209,9 @@ impl<'a> StepWriter<'a> {
         self.permissions = claim.permissions;
         self.is_budgeted = claim.is_budgeted;
         self.claimed_seq = claim.last_message_seq;
+        if claim.model_settings != self.run.claim.model_settings {
+            return Err(StopCause::OtherSettings);
+        }
         if take(&mut self.is_early) && self.transcript.seq() != self.claimed_seq {
             self.transcript = Transcript::default();
             return Err(StopCause::OtherHistory);

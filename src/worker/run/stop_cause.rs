@@ -40,6 +40,8 @@ pub(in crate::worker) enum StopCause {
     NotAccepted,
     /// The session of a run that started early has other messages than this process knew.
     OtherHistory,
+    /// The session of a run that started early has other settings than this process knew.
+    OtherSettings,
 }
 
 /// The last action on a run that is no longer driven.
@@ -70,7 +72,8 @@ impl StopCause {
             | Self::ShuttingDown
             | Self::Suspended
             | Self::NotAccepted
-            | Self::OtherHistory => None,
+            | Self::OtherHistory
+            | Self::OtherSettings => None,
         }
     }
 
@@ -93,7 +96,7 @@ impl StopCause {
                 stop_reason: StopReason::Cancelled,
                 error: None,
             },
-            Self::ShuttingDown => Ending::Release { has_failed: false },
+            Self::ShuttingDown | Self::OtherSettings => Ending::Release { has_failed: false },
             // A worker that took the run over would ask the model again and fail here again.
             Self::Store(error) if error.is_permanent() => {
                 tracing::error!(run.id = %run_id, %error, "step of a run cannot be stored");

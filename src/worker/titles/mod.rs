@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::domain::claim::Claimed;
 use crate::domain::ids::{RunId, SessionId};
 use crate::domain::message::Content;
+use crate::domain::model_settings::ModelSettings;
 use crate::domain::session::Settings;
 use crate::domain::title::TitleRequest;
 use crate::domain::trace::Trace;
@@ -49,6 +50,7 @@ pub(in crate::worker) struct TitleTask {
     run_id: RunId,
     attempt: i32,
     settings: Settings,
+    model_settings: Option<Box<ModelSettings>>,
     trace: Option<Trace>,
 }
 
@@ -67,6 +69,7 @@ impl TitleTask {
                 run_id: run.fence.run_id,
                 attempt: run.fence.attempt,
                 settings: settings.clone(),
+                model_settings: run.model_settings.clone(),
                 trace: run.options.trace,
             })
         })

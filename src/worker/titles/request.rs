@@ -77,7 +77,7 @@ pub(super) async fn send(
     let record = RequestRecord {
         model: task.settings.model.clone(),
         message_seq: 0,
-        form: form_of(&server.client, title),
+        form: form_of(&server.client, task, title),
         body_hash: hexadecimal(&Sha256::digest(&body)),
         body_length: i64::try_from(body.len()).unwrap_or(i64::MAX),
         prefix: None,
@@ -103,7 +103,7 @@ fn request_of(model: &Model, task: &TitleTask, title: &TitleRequest) -> Option<R
     Some(Request { trace, ..head.request(messages, &ToolChoice::AUTO) })
 }
 
-fn form_of(model: &Model, title: TitleRequest) -> RequestForm {
+fn form_of(model: &Model, task: &TitleTask, title: TitleRequest) -> RequestForm {
     RequestForm {
         tool_choice: ToolChoice::AUTO,
         prompt_cache: None,
@@ -114,6 +114,7 @@ fn form_of(model: &Model, title: TitleRequest) -> RequestForm {
         question: None,
         chat_completions: model.dialect(),
         max_tokens: Some(title.max_tokens),
+        model_settings: task.model_settings.clone(),
         container: None,
         fallback: None,
         title: Some(title),

@@ -9,6 +9,7 @@ mod body_hash;
 mod cache;
 mod code;
 mod far_breakpoint;
+mod model;
 mod prefix;
 mod refused;
 
@@ -23,7 +24,7 @@ use crate::agent::sent_view;
 use crate::domain::container::Container;
 use crate::domain::ids::SessionId;
 use crate::domain::message::Role;
-use crate::domain::prefix::{ChainPosition, PrefixChange, PrefixHashes};
+use crate::domain::prefix::ChainPosition;
 use crate::domain::sent_history::SentView;
 use crate::model::Messages;
 use crate::store::StoreError;
@@ -66,6 +67,9 @@ pub(super) struct Transcript {
     is_settled: bool,
     /// The container in which the model's server runs code.
     container: Option<Container>,
+    /// The model that was asked for the newest message of the assistant; none if there is none, or no
+    /// request for it is known.
+    answered_by: Option<String>,
 }
 
 /// A position in a transcript.
@@ -117,9 +121,10 @@ impl Transcript {
         conn: &mut PgConnection,
         session_id: SessionId,
     ) -> Result<(), StoreError> {
-        let SentState { view, container } =
+        let SentState { view, container, model } =
             sent_changes::sent_state(&mut *conn, session_id).await?;
         self.container = container;
+        self.answered_by = model;
         if view != self.view {
             self.reset();
             self.view = view;
@@ -152,12 +157,6 @@ impl Transcript {
         self.view.compaction.as_ref().map_or(0, |compaction| compaction.up_to)
     }
 
-    /// Records a request with all messages. Returns the hashes of its prefix and the first difference
-    /// from the prefix of the last request.
-    pub(super) fn send(&mut self, head: HeadHashes) -> (PrefixHashes, Option<PrefixChange>) {
-        self.prefix.send(head)
-    }
-
     /// The SHA-256 of the body of a request with all messages, which begin at `start`.
     pub(super) fn hash_body(&mut self, body: &[u8], start: usize) -> [u8; 32] {
         let unchanged = self.messages().far_breakpoint.unwrap_or(self.text.len());
@@ -185,7 +184,8 @@ impl Transcript {
         let mut prefix = std::mem::take(&mut self.prefix);
         prefix.reset();
         let repairs = std::mem::take(&mut self.repairs);
-        *self = Self { repairs, prefix, ..Self::default() };
+        let answered_by = self.answered_by.take();
+        *self = Self { repairs, prefix, answered_by, ..Self::default() };
     }
 
     /// Notes that the last run of the session has settled, and that no other one was queued.

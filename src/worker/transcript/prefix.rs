@@ -24,6 +24,12 @@ pub(in crate::worker) struct HeadHashes {
     pub(in crate::worker) system: Hash,
     /// The hash of the tool choice.
     pub(in crate::worker) choice: Hash,
+    /// The hash of the model's name.
+    pub(in crate::worker) model: Hash,
+    /// The hash of the thinking setting.
+    pub(in crate::worker) thinking: Hash,
+    /// The hash of the effort.
+    pub(in crate::worker) effort: Hash,
 }
 
 impl Prefix {
@@ -57,6 +63,11 @@ impl Prefix {
         self.truncate(ChainPosition::default());
     }
 
+    /// True if a request was recorded.
+    pub(super) fn has_request(&self) -> bool {
+        self.head.is_some()
+    }
+
     /// Records a request with all messages. Returns the hashes of its prefix and the first difference
     /// from the prefix of the last request.
     pub(super) fn send(&mut self, head: HeadHashes) -> (PrefixHashes, Option<PrefixChange>) {
@@ -70,12 +81,18 @@ impl Prefix {
         let removed = self.removed.take();
         let index = removed.and_then(|(from, before)| self.chain.first_change(from, &before));
         self.sent = self.chain.len();
-        let change = if before.tools != head.tools {
+        let change = if before.model != head.model {
+            Some(PrefixChange::Model)
+        } else if before.tools != head.tools {
             Some(PrefixChange::Tools)
         } else if before.system != head.system {
             Some(PrefixChange::System)
         } else if before.choice != head.choice {
             Some(PrefixChange::ToolChoice)
+        } else if before.thinking != head.thinking {
+            Some(PrefixChange::Thinking)
+        } else if before.effort != head.effort {
+            Some(PrefixChange::Effort)
         } else {
             index.map(|index| PrefixChange::Messages { index })
         };
@@ -93,7 +110,15 @@ mod tests {
     use super::*;
 
     fn head(tools: &str, system: &str) -> HeadHashes {
-        HeadHashes { tools: Hash::of([tools]), system: Hash::of([system]), choice: Hash::of([""]) }
+        let [choice, model, thinking, effort] = [Hash::of([""]); 4];
+        HeadHashes {
+            tools: Hash::of([tools]),
+            system: Hash::of([system]),
+            choice,
+            model,
+            thinking,
+            effort,
+        }
     }
 
     fn pushed(prefix: &mut Prefix, messages: &[&str]) {
@@ -122,6 +147,13 @@ mod tests {
         assert_eq!(prefix.send(head("more", "s")).1, Some(PrefixChange::Tools));
         let forbids = HeadHashes { choice: Hash::of(["none"]), ..head("more", "s") };
         assert_eq!(prefix.send(forbids).1, Some(PrefixChange::ToolChoice));
+        let (thinking, effort) = (Hash::of(["adaptive"]), Hash::of(["low"]));
+        let lower = HeadHashes { effort, ..forbids };
+        assert_eq!(prefix.send(lower).1, Some(PrefixChange::Effort));
+        let thinks = HeadHashes { thinking, effort: forbids.effort, ..lower };
+        assert_eq!(prefix.send(thinks).1, Some(PrefixChange::Thinking));
+        let other = HeadHashes { model: Hash::of(["m"]), ..head("t", "s") };
+        assert_eq!(prefix.send(other).1, Some(PrefixChange::Model));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::domain::context::Compaction;
-use crate::domain::prefix::Hash;
+use crate::domain::prefix::{Hash, PrefixChange};
 use crate::domain::sent_history::SentHistoryChange;
 
 #[test]
@@ -46,7 +46,7 @@ fn stored_messages_are_copied_unchanged_and_so_are_later_ones() {
         loaded.append_stored(&lines[cut..]);
         assert_eq!((&loaded.text, loaded.seq()), (&pushed.text, 3));
         assert_eq!(loaded.take_repairs(), []);
-        assert_eq!(loaded.send(head()), pushed.send(head()));
+        assert_eq!(loaded.send(head(), "m"), pushed.send(head(), "m"));
     }
 }
 
@@ -68,7 +68,9 @@ fn a_paused_turn_is_closed_with_the_next_user_message() {
 }
 
 fn head() -> HeadHashes {
-    HeadHashes { tools: Hash::of(["t"]), system: Hash::of(["s"]), choice: Hash::of(["c"]) }
+    let [tools, system, choice, model, thinking, effort] =
+        ["t", "s", "c", "m", "k", "e"].map(|text| Hash::of([text]));
+    HeadHashes { tools, system, choice, model, thinking, effort }
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn changes_apply_to_stored_messages_and_not_to_later_ones() {
     let lines = [line(1, Role::User, said), line(2, Role::Assistant, thought)];
     let mut transcript = Transcript::default();
     transcript.append_stored(&lines);
-    let (_, change) = transcript.send(head());
+    let (_, change) = transcript.send(head(), "m");
     assert_eq!((change, transcript.without_thinking()), (None, Some(DROPPED)));
     transcript.reset();
     transcript.view.changes = vec![DROPPED];
@@ -107,13 +109,13 @@ fn changes_apply_to_stored_messages_and_not_to_later_ones() {
     expected.push(Role::User, said);
     expected.push(Role::Assistant, said);
     assert_eq!(transcript.text, expected.text);
-    let (hashes, change) = transcript.send(head());
-    assert_eq!(hashes, expected.send(head()).0);
+    let (hashes, change) = transcript.send(head(), "m");
+    assert_eq!(hashes, expected.send(head(), "m").0);
     assert_eq!(change, Some(PrefixChange::Messages { index: 1 }));
     transcript.push(Role::User, said);
     transcript.push(Role::Assistant, thought);
     assert!(transcript.text.contains("signature"));
-    assert_eq!(transcript.send(head()).1, None);
+    assert_eq!(transcript.send(head(), "m").1, None);
 }
 
 const DROPPED: SentHistoryChange = SentHistoryChange::ThinkingDropped { up_to: 2 };
@@ -143,11 +145,11 @@ fn a_summary_comes_first_and_replaces_the_summarized_messages() {
 
     let mut transcript = Transcript::default();
     transcript.append_stored(&lines);
-    let _ = transcript.send(head());
+    let _ = transcript.send(head(), "m");
     transcript.reset();
     transcript.view.compaction = compaction(4);
     transcript.append_stored(&lines[4..]);
-    let (hashes, change) = transcript.send(head());
+    let (hashes, change) = transcript.send(head(), "m");
     assert_eq!((hashes.message_count, transcript.seq()), (2, 5));
     assert_eq!(change, Some(PrefixChange::Messages { index: 0 }));
     assert!(transcript.messages().is_compacted);
@@ -155,7 +157,7 @@ fn a_summary_comes_first_and_replaces_the_summarized_messages() {
     transcript.push(Role::User, &said("7"));
     let all = [first, sent(5, Role::User), sent(6, Role::Assistant), sent(7, Role::User)];
     assert_eq!((transcript.text.clone(), transcript.seq()), (all.join(","), 7));
-    assert_eq!(transcript.send(head()).1, None);
+    assert_eq!(transcript.send(head(), "m").1, None);
     assert_eq!(transcript.take_repairs(), []);
 }
 

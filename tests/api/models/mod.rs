@@ -15,6 +15,7 @@ mod failures;
 mod fallbacks;
 mod generation;
 mod history_repair;
+mod model_change;
 mod options;
 mod outage;
 mod prompt_cache;

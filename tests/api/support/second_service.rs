@@ -47,6 +47,11 @@ impl SecondService<'_> {
         self.first.client.post(self.url(path))
     }
 
+    /// A PATCH request to this service.
+    pub(crate) fn patch(&self, path: &str) -> RequestBuilder {
+        self.first.client.patch(self.url(path))
+    }
+
     /// A GET request to this service.
     pub(crate) fn get(&self, path: &str) -> RequestBuilder {
         self.first.client.get(self.url(path))

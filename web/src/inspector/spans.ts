@@ -8,9 +8,7 @@ export type PrefixChange = NonNullable<End["prefix_changed"]>;
 
 /** The part of a request that ended the prefix that the cache had, in words. */
 export function reasonOf(change: PrefixChange): string {
-  if (change.level === "messages") return t("level_messages", change.index);
-  if (change.level === "tool_choice") return t("level_tool_choice");
-  return t(change.level === "tools" ? "level_tools" : "level_system");
+  return change.level === "messages" ? t("level_messages", change.index) : t(`level_${change.level}`);
 }
 
 

@@ -41,7 +41,8 @@ pub(in crate::http) struct ChatBody {
     /// The agent of a new session, as in `POST /v1/sessions`.
     #[schema(value_type = Option<String>)]
     agent: Option<AgentChoice>,
-    /// The model of a new session.
+    /// The model of a new session. In a session that exists, the model of this message. Tokens of
+    /// browsers cannot choose it.
     model: Option<String>,
     /// Other settings of a new session: the body of `POST /v1/sessions`.
     #[serde(default, deserialize_with = "some_object")]
@@ -115,6 +116,8 @@ pub(super) enum ChatAction {
 pub(super) struct UserMessage {
     pub(super) id: String,
     pub(super) content: ContentInput,
+    /// The model that answers it, in place of the session's.
+    pub(super) model: Option<String>,
     /// A JSON pointer to the message.
     pub(super) pointer: String,
 }
@@ -125,7 +128,7 @@ impl ChatBody {
         let Self { id, message, messages, trigger, message_id, .. } = self;
         let settings = self.settings.unwrap_or_default().with_external_id(&id)?;
         let creation =
-            settings.with_agent(self.agent, self.model)?.with_default_system(self.system);
+            settings.with_agent(self.agent, self.model.clone())?.with_default_system(self.system);
         let named: Vec<(String, ChatMessage)> = if let Some(message) = message {
             vec![("/message".to_owned(), message)]
         } else {
@@ -137,11 +140,11 @@ impl ChatBody {
         let action = match (trigger, last.1.role.as_str()) {
             (Some(Trigger::RegenerateMessage), "user") => ChatAction::Regenerate {
                 replaced: message_id.as_deref().and_then(run_of),
-                message: user_message(last)?,
+                message: user_message(last, self.model)?,
             },
             (_, "user") => ChatAction::Submit {
                 is_edit: message_id.is_some_and(|id| id == last.1.id),
-                message: user_message(last)?,
+                message: user_message(last, self.model)?,
             },
             (Some(Trigger::RegenerateMessage), _) => {
                 let problem =
@@ -162,9 +165,12 @@ impl ChatBody {
     }
 }
 
-fn user_message((pointer, message): &(String, ChatMessage)) -> Result<UserMessage, ApiError> {
+fn user_message(
+    (pointer, message): &(String, ChatMessage),
+    model: Option<String>,
+) -> Result<UserMessage, ApiError> {
     let content = blocks(&message.parts, pointer)?;
     let content = ContentInput::deserialize(Value::from(content));
     let content = content.map_err(|error| ApiError::field(pointer, error.to_string()))?;
-    Ok(UserMessage { id: message.id.clone(), content, pointer: pointer.clone() })
+    Ok(UserMessage { id: message.id.clone(), content, model, pointer: pointer.clone() })
 }

@@ -90,9 +90,9 @@ impl ChatTurn<'_> {
         message: UserMessage,
         tools: Vec<ClientTool>,
     ) -> Result<NewMessage, ApiError> {
-        let UserMessage { id, content, pointer } = message;
+        let UserMessage { id, content, model, pointer } = message;
         let draft = MessageDraft { id: Some(id), content, tools, tool_choice: None, pointer };
-        self.0.check(draft).await
+        Ok(self.0.with_model(self.0.check(draft).await?, model.as_deref()))
     }
 
     /// Finds a message of a conversation, with its session.

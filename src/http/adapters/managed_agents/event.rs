@@ -206,6 +206,9 @@ mod tests {
             title,
             metadata,
             permission_mode: None,
+            model: None,
+            effort: None,
+            thinking: None,
             archived: Some(true),
             sent_history: None,
         };

@@ -63,6 +63,7 @@ impl CompletionTurn<'_> {
         draft.id = Some(transcript.id.clone());
         // Before the session is created: a request that is refused leaves none.
         let message = self.turn.check(draft).await?;
+        let message = self.turn.with_model(message, self.named_model());
         let previous = transcript.previous.as_deref();
         let has_transcript = self.name.as_ref().is_none_or(|name| name.has_transcript);
         let mut message = match self.start(system, message, previous, has_transcript).await? {
@@ -218,6 +219,14 @@ impl CompletionTurn<'_> {
         let message = self.turn.check(draft).await?;
         let session = self.create(self.creation(None, system, false)?).await?;
         self.turn.post(&self.turn.message(session.id, message)).await
+    }
+
+    /// The model that the request names, if it names no agent.
+    pub(super) fn named_model(&self) -> Option<&str> {
+        let models = &self.turn.service.defaults.model_rules.models;
+        let is_model = models.locate(self.model).provider.is_some()
+            || models.list().iter().any(|(name, _)| name == self.model);
+        (self.model != DEFAULT_MODEL && is_model).then_some(self.model)
     }
 
     /// The settings of a new session.

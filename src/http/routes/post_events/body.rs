@@ -6,9 +6,10 @@ use serde_json::value::RawValue;
 
 use crate::domain::generation::Generation;
 use crate::domain::limits::Limits;
+use crate::domain::model::Effort;
 use crate::domain::permission::{Decision, PermissionMode};
 use crate::domain::run_options::OnBusy;
-use crate::domain::string_enum::{optional_string_enum, string_enum};
+use crate::domain::string_enum::{nullable_string_enum, optional_string_enum, string_enum};
 use crate::domain::tool::ToolChoice;
 use crate::http::extract::idempotency::canonical;
 use crate::service::Error;
@@ -16,8 +17,9 @@ use crate::service::answers::{ApprovalDecision, Remember, ToolResultInput, parse
 use crate::service::client_events::EventStep;
 use crate::service::client_tool::ClientTool;
 use crate::service::content::{ContentInput, InputContent};
-use crate::service::json::{not_null, object, objects, parse, some_object};
+use crate::service::json::{not_null, nullable, object, objects, parse, some_object};
 use crate::service::messages::{MessageInput, NewMessage};
+use crate::service::session_settings::ModelChange;
 
 /// The largest number of events of one request.
 const MAX_EVENTS: usize = 128;
@@ -36,7 +38,7 @@ pub(in crate::http) struct CreateEvents {
 #[serde(untagged)]
 #[expect(dead_code, reason = "for the OpenAPI document; each event is parsed by its type")]
 enum PostedEvent {
-    Message(PostedMessage),
+    Message(Box<PostedMessage>),
     Interrupt(PostedInterrupt),
     Confirmation(PostedConfirmation),
     Result(PostedResult),
@@ -72,6 +74,19 @@ struct PostedMessage {
     /// The permission mode of the session from this message on.
     #[serde(default, deserialize_with = "optional_string_enum")]
     permission_mode: Option<PermissionMode>,
+    /// The model, for this run only; the session's where absent.
+    #[schema(min_length = 1, max_length = 200)]
+    model: Option<String>,
+    /// The effort, for this run only; null for the default of the model.
+    #[expect(clippy::option_option, reason = "null differs from an absent member")]
+    #[serde(default, deserialize_with = "nullable_string_enum")]
+    #[schema(value_type = Option<Effort>)]
+    effort: Option<Option<Effort>>,
+    /// The thinking configuration, for this run only; null for the default of the model.
+    #[expect(clippy::option_option, reason = "null differs from an absent member")]
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<Object>)]
+    thinking: Option<Option<Box<RawValue>>>,
     /// The temperature of sampling, for this run only; the session's where absent.
     #[schema(minimum = 0, maximum = 2)]
     temperature: Option<f64>,
@@ -286,6 +301,11 @@ impl From<PostedMessage> for MessageInput {
             permission_mode: posted.permission_mode,
             generation,
             stop_sequences: posted.stop_sequences,
+            model_change: ModelChange {
+                model: posted.model,
+                effort: posted.effort,
+                thinking: posted.thinking,
+            },
         }
     }
 }

@@ -6,16 +6,18 @@ use serde_json::value::RawValue;
 use crate::domain::browser_token::BrowserScope;
 use crate::domain::generation::Generation;
 use crate::domain::limits::Limits;
+use crate::domain::model::Effort;
 use crate::domain::permission::PermissionMode;
 use crate::domain::run_options::OnBusy;
-use crate::domain::string_enum::optional_string_enum;
+use crate::domain::string_enum::{nullable_string_enum, optional_string_enum};
 use crate::domain::tool::ToolChoice;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::service::client_tool::ClientTool;
 use crate::service::content::{ContentInput, InputContent};
-use crate::service::json::{not_null, object, objects, some_object};
+use crate::service::json::{not_null, nullable, object, objects, some_object};
 use crate::service::messages::MessageInput;
+use crate::service::session_settings::ModelChange;
 
 /// A user message.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -50,6 +52,19 @@ pub(in crate::http) struct CreateMessage {
     /// The permission mode of the session from this message on.
     #[serde(default, deserialize_with = "optional_string_enum")]
     permission_mode: Option<PermissionMode>,
+    /// The model, for this run only; the session's where absent.
+    #[schema(min_length = 1, max_length = 200)]
+    model: Option<String>,
+    /// The effort, for this run only; null for the default of the model.
+    #[expect(clippy::option_option, reason = "null differs from an absent member")]
+    #[serde(default, deserialize_with = "nullable_string_enum")]
+    #[schema(value_type = Option<Effort>)]
+    effort: Option<Option<Effort>>,
+    /// The thinking configuration, for this run only; null for the default of the model.
+    #[expect(clippy::option_option, reason = "null differs from an absent member")]
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<Object>)]
+    thinking: Option<Option<Box<RawValue>>>,
     /// The temperature of sampling, for this run only; the session's where absent.
     #[schema(minimum = 0, maximum = 2)]
     temperature: Option<f64>,
@@ -77,7 +92,10 @@ impl CreateMessage {
         if self.on_busy.unwrap_or(default) == OnBusy::Interrupt {
             caller.require(BrowserScope::Cancel)?;
         }
-        let has_parameters = self.temperature.is_some()
+        let has_parameters = self.model.is_some()
+            || self.effort.is_some()
+            || self.thinking.is_some()
+            || self.temperature.is_some()
             || self.top_p.is_some()
             || self.top_k.is_some()
             || self.seed.is_some()
@@ -85,8 +103,8 @@ impl CreateMessage {
             || self.extra_body.is_some();
         let has_settings = self.permission_mode.is_some() || self.limits != Limits::default();
         if caller.is_browser() && (has_settings || has_parameters) {
-            let reason = "`permission_mode`, `limits` and parameters of generation of a message need \
-                          an API key";
+            let reason = "`permission_mode`, `limits`, the model and parameters of generation of a \
+                          message need an API key";
             return Err(ApiError::NoBrowserTokens(reason));
         }
         Ok(())
@@ -112,6 +130,11 @@ impl From<CreateMessage> for MessageInput {
             permission_mode: body.permission_mode,
             generation,
             stop_sequences: body.stop_sequences,
+            model_change: ModelChange {
+                model: body.model,
+                effort: body.effort,
+                thinking: body.thinking,
+            },
         }
     }
 }

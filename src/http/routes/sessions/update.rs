@@ -18,13 +18,12 @@ use crate::service::Error;
 use crate::service::sessions::{self, SessionUpdate, UpdateSession};
 
 /// The members of a session that are given at creation and never change.
-const PINNED: [&str; 30] = [
+const PINNED: [&str; 27] = [
     "/agent",
     "/betas",
     "/budget",
     "/context",
     "/dispatch",
-    "/effort",
     "/external_id",
     "/extra_body",
     "/fallback_models",
@@ -32,7 +31,6 @@ const PINNED: [&str; 30] = [
     "/interrupted_replies",
     "/limits",
     "/max_tokens",
-    "/model",
     "/model_metadata",
     "/output_schema",
     "/permissions",
@@ -42,7 +40,6 @@ const PINNED: [&str; 30] = [
     "/sub_agents",
     "/system",
     "/temperature",
-    "/thinking",
     "/tool_choice",
     "/tools",
     "/top_k",

@@ -96,3 +96,17 @@ async fn a_browser_needs_the_scope_of_each_request() {
     let (status, text) = send(&poster, &chat, edit).await;
     assert!(status == 403 && text.contains("forbidden"), "{text}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_of_a_request_answers_its_message_unless_a_browser_names_it() {
+    let app = TestApp::start_with(replies(&[says("Yes.")]), keys_needed()).await;
+    let chat = Chat { app: &app, id: "anna-1" };
+    create(&app, chat.id, "anna").await;
+    let message = |id: &str| json!({ "message": user(id, "Hello"), "model": "claude-haiku-4-5" });
+    chat.send(message("m1")).await;
+    let scopes = json!({ "user": "anna", "scopes": ["read", "post"] });
+    let client = browser(&app, scopes).await;
+    assert_eq!(send(&client, &chat, message("m2")).await.0, StatusCode::OK);
+    let models = [0, 1].map(|at| app.upstream().body(at)["model"].clone());
+    assert_eq!(models, ["claude-haiku-4-5", "simulator"]);
+}

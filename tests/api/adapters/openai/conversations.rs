@@ -180,3 +180,23 @@ async fn an_edited_message_and_a_regenerated_answer_continue_in_a_fork() {
         app.stop_unchecked().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_later_request_names_the_model_of_its_turn() {
+    let app = service().await;
+    let mut messages = Vec::new();
+    let mut sessions = Vec::new();
+    let models = ["default", "claude-haiku-4-5", "default"];
+    for (model, message) in models.into_iter().zip(["One", "Two", "Three"]) {
+        messages.push(user(message));
+        let completion = complete(&app, &messages, json!({ "model": model })).await;
+        messages.push(assistant(text(&completion)));
+        sessions.push(completion["session"].clone());
+    }
+    assert_eq!(sessions[0], sessions[2], "one session: {sessions:?}");
+    let asked = |at: usize| app.upstream().body(at)["model"].clone();
+    assert_eq!([asked(0), asked(1), asked(2)], ["simulator", "claude-haiku-4-5", "simulator"]);
+    let path = format!("/v1/sessions/{}", sessions[0].as_str().unwrap());
+    let session: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
+    assert_eq!(session["model"], "simulator", "the session does not change");
+}

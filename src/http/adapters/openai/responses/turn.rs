@@ -73,6 +73,7 @@ impl ResponseTurn<'_> {
         let turn = &self.0.turn;
         let (service, tenant, run) = (turn.service, turn.tenant(), previous.run);
         let message = turn.check(draft).await?;
+        let message = turn.with_model(message, self.0.named_model());
         let session_id = run.session_id;
         let place = message_place(service, tenant, session_id, Some(&run.message_id)).await?;
         let post = turn.message(session_id, message);
