@@ -5,6 +5,7 @@ mod database;
 mod execution;
 mod first_key;
 mod listening;
+mod live_check;
 mod model;
 mod private_files;
 mod registry;
@@ -41,6 +42,7 @@ pub use database::{bring_up_to_date, bring_up_to_date_and_grant, connect, open_d
 use execution::{Execution, WorkerShared};
 use first_key::generate_key;
 use listening::{Listening, Shared};
+pub use live_check::{LiveAnswer, check_live};
 use private_postgres::PrivatePostgres;
 use registry::open_registry;
 pub use reload::Reloader;

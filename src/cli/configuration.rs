@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory as _, Subcommand};
 
 use super::{Cli, output, table};
-use crate::app::check;
+use crate::app::{LiveAnswer, check, check_live};
 use crate::config::{
     EffectiveOption, EffectiveOptions, Listen, accept_old_variables, unknown_variables,
 };
@@ -12,7 +12,8 @@ const EXAMPLES: &str = "\
 Examples:
   twostep config print
   twostep config print --bind 0.0.0.0:8080 --json
-  twostep config check --permission-rules rules.json && systemctl restart twostep";
+  twostep config check --permission-rules rules.json && systemctl restart twostep
+  twostep config check --live --model claude-haiku-5-5";
 
 /// Both commands take the options of `twostep serve` and start nothing
 #[derive(Debug, Args)]
@@ -42,6 +43,10 @@ struct Print {
 
 #[derive(Debug, Args)]
 struct Check {
+    /// Also ask one model of each provider for one word, which costs a few tokens: a key, a URL or a model that is
+    /// wrong is reported with the message of the provider and what to change, and the exit status is 1
+    #[arg(long)]
+    live: bool,
     #[command(flatten)]
     options: EffectiveOptions,
 }
@@ -81,6 +86,7 @@ fn row(option: &EffectiveOption) -> [String; 4] {
 impl Check {
     async fn run(self) -> anyhow::Result<()> {
         let config = self.options.args.into_config()?;
+        let live = self.live.then(|| config.clone());
         let bind = match &config.listen {
             Listen::Api(serve) => Some(serve.bind),
             Listen::Health(_) | Listen::Nowhere => None,
@@ -89,6 +95,36 @@ impl Check {
         if let Some(bind) = bind {
             output::print_line(&format!("the configuration is valid; the address is {bind}"));
         }
+        if let Some(config) = live {
+            report(check_live(&config).await?)?;
+        }
         Ok(())
     }
+}
+
+/// Prints the answers of all providers. Fails if one of them has not answered.
+fn report(answers: Vec<anyhow::Result<LiveAnswer>>) -> anyhow::Result<()> {
+    let mut failed = 0;
+    for answer in answers {
+        match answer {
+            Ok(answer) => output::print_line(&sentence(&answer)),
+            Err(error) => {
+                failed += 1;
+                output::print_error(&format!("twostep: {error:#}"));
+            }
+        }
+    }
+    anyhow::ensure!(failed == 0, "providers that do not answer: {failed}");
+    Ok(())
+}
+
+fn sentence(answer: &LiveAnswer) -> String {
+    let LiveAnswer { server, provider, model, usage, took } = answer;
+    format!(
+        "{server} ({}) answered for the model {model} in {} ms with {} input and {} output tokens",
+        provider.as_str(),
+        took.as_millis(),
+        usage.prompt(),
+        usage.output_tokens
+    )
 }

@@ -119,6 +119,31 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// Returns the kinds of content that the model is known to accept.
+    pub fn inputs(&self) -> Vec<&'static str> {
+        let others = [("image", self.image_input), ("pdf", self.pdf_input)];
+        let known = others.into_iter().filter(|(_, takes)| *takes == Some(true));
+        ["text"].into_iter().chain(known.map(|(name, _)| name)).collect()
+    }
+
+    /// Returns the features that the model is known not to support.
+    pub fn lacks(&self) -> Vec<&'static str> {
+        let takes_some = |values: Option<usize>| values.map(|values| values > 0);
+        let features = [
+            ("compaction", self.compaction),
+            ("context_edits", self.context_management),
+            ("effort", takes_some(self.effort.as_ref().map(Vec::len))),
+            ("forced_tool_choice", self.forced_tool_choice),
+            ("images", self.image_input),
+            ("pdf", self.pdf_input),
+            ("sampling", self.sampling),
+            ("structured_outputs", self.structured_outputs),
+            ("thinking", takes_some(self.thinking.as_ref().map(Vec::len))),
+            ("tool_calls_from_code", self.dynamic_filtering),
+        ];
+        features.into_iter().filter(|(_, has)| *has == Some(false)).map(|(name, _)| name).collect()
+    }
+
     /// Returns these capabilities, with unknown ones taken from `other`.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {

@@ -31,8 +31,11 @@ pub(in crate::http) struct ModelResource {
     /// The capabilities. Unknown capabilities are absent, and are not checked before a request; so are
     /// capabilities that the provider's protocol does not support.
     capabilities: Capabilities,
-    /// Features of this service that the provider's protocol does not support.
-    lacks: &'static [&'static str],
+    /// The kinds of content that messages for the model may have: `text`, and `image` and `pdf` if the
+    /// model is known to accept them.
+    inputs: Vec<&'static str>,
+    /// Features of this service that the provider's protocol or the model does not support.
+    lacks: Vec<&'static str>,
     /// The price of a million tokens of each kind, in micro-dollars; absent if the operator has not
     /// set it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,13 +60,19 @@ pub(in crate::http) async fn list_models(
     }
     let resource = |(id, available): (String, Option<bool>)| {
         let model = models.locate(&id);
+        let capabilities = models.find_usable(model);
+        let mut lacks = capabilities.lacks();
+        let of_protocol = models.protocol(model).lacks().iter();
+        let others = of_protocol.filter(|name| !lacks.contains(name)).copied().collect::<Vec<_>>();
+        lacks.splice(0..0, others);
         ModelResource {
             r#type: "model",
             provider: models.protocol(model),
             default: id == *default,
             available,
-            capabilities: models.find_usable(model),
-            lacks: models.protocol(model).lacks(),
+            inputs: capabilities.inputs(),
+            lacks,
+            capabilities,
             price: api.service.defaults.prices.current().get(&id).copied(),
             id,
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::{outcome_with_stdin, stdout_of};
-use crate::support::{binary, data_dir, outcome};
+use crate::support::{TestApp, binary, data_dir, outcome, replies, says};
 
 /// The printed entry of an option or a variable.
 fn entry<'a>(options: &'a [Value], name: &str) -> &'a Value {
@@ -274,4 +274,45 @@ async fn the_version_is_printed_as_text_and_json() {
     let schema = twostep::store::MIGRATIONS.iter().map(|migration| migration.version).max();
     let expected = json!({ "name": "twostep", "version": version, "schema": schema });
     assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn config_check_live_asks_the_model_for_one_word() {
+    let check = |more: &[&str]| {
+        let args = ["config", "check", "--live", "--bind", "127.0.0.1:9"];
+        binary(&[&args, more].concat())
+    };
+    let (status, stdout, stderr) = outcome(check(&["--offline"])).await;
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    let answered = stdout.lines().nth(1).unwrap_or_default();
+    assert!(answered.starts_with("the simulator (anthropic) answered for the model"), "{stdout}");
+    let mut without_worker = check(&["--offline", "--no-worker"]);
+    without_worker.env("DATABASE_URL", "postgres://127.0.0.1:9/twostep");
+    let (status, _, stderr) = outcome(without_worker).await;
+    assert_eq!((status, stderr.contains("--live needs")), (Some(1), true), "{stderr}");
+
+    let error = json!({ "type": "authentication_error", "message": "invalid x-api-key" });
+    let app = TestApp::start(replies(&[json!({ "status": 401, "error": error })])).await;
+    let of_server = |more: &[&str]| {
+        let mut check = check(more);
+        check.env("ANTHROPIC_BASE_URL", app.simulator.base_url()).env("ANTHROPIC_API_KEY", "k");
+        outcome(check)
+    };
+    for (model, named) in [
+        ("claude-sonnet-5-5", ["authentication_error", "invalid x-api-key"]),
+        ("no-such-model", ["not_found_error", "model: no-such-model"]),
+    ] {
+        if model == "no-such-model" {
+            app.play(&replies(&[says("OK")]));
+        }
+        let (status, stdout, stderr) = of_server(&["--model", model]).await;
+        assert_eq!((status, stdout.lines().count()), (Some(1), 1), "{stdout}{stderr}");
+        let server = app.simulator.base_url();
+        for words in named.into_iter().chain([model, server.as_str(), "; "]) {
+            assert!(stderr.contains(words), "{words}: {stderr}");
+        }
+    }
+    let (status, stdout, _) = of_server(&[]).await;
+    assert_eq!((status, stdout.contains("claude-sonnet-5-5 in ")), (Some(0), true), "{stdout}");
+    app.stop_unchecked().await;
 }

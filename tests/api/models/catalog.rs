@@ -53,6 +53,7 @@ async fn a_known_model_is_listed_with_capabilities_and_prices() {
                 "compaction": true,
                 "min_cache_tokens": 4096,
             },
+            "inputs": ["text", "image", "pdf"],
             "lacks": [],
             "price": { "input": 5, "output": 25, "cache_write": 6, "cache_read": 1 },
         })
@@ -62,9 +63,12 @@ async fn a_known_model_is_listed_with_capabilities_and_prices() {
         models["simulator"],
         json!({
             "type": "model", "id": "simulator", "provider": "anthropic", "default": true,
-            "capabilities": {}, "lacks": [],
+            "capabilities": {}, "inputs": ["text"], "lacks": [],
         })
     );
+    let lacks = json!(["compaction", "effort", "tool_calls_from_code"]);
+    assert_eq!(models["claude-haiku-4-5"]["lacks"], lacks);
+    assert_eq!(models["claude-opus-5-5"]["lacks"], json!(["forced_tool_choice", "sampling"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -202,6 +202,6 @@ async fn offline_mode_can_use_chat_completions() {
     let url = format!("{}/v1/models", program.url);
     let models: Value = client.get(url).send().await.unwrap().json().await.unwrap();
     let simulator = json!({ "type": "model", "id": "simulator", "provider": "openai",
-        "default": true, "capabilities": {}, "lacks": Provider::OpenAi.lacks() });
+        "default": true, "capabilities": {}, "inputs": ["text"], "lacks": Provider::OpenAi.lacks() });
     assert_eq!(models["data"], json!([simulator]));
 }
