@@ -233,8 +233,9 @@ async fn a_change_of_the_model_is_reported_by_a_process_that_has_sent_no_request
     app.end_refused(&[]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_another_model_does_not_accept_is_refused_with_its_name() {
+/// A service with a model `small` that lacks structured outputs and images, and without prices for the
+/// other models.
+async fn with_small_model() -> TestApp {
     let unable = Capabilities {
         structured_outputs: Some(false),
         image_input: Some(false),
@@ -245,10 +246,15 @@ async fn what_another_model_does_not_accept_is_refused_with_its_name() {
     let models = Arc::new(Models::new(Provider::Anthropic, known));
     let model_rules = ModelRules { models, ..ModelRules::default() };
     let prices = [("simulator".to_owned(), Price::default())].into();
-    let setup = Setup { model_rules, prices, ..Setup::default() };
-    let app = TestApp::start_with(replies(&[says("{}")]), setup).await;
+    let setup = Setup { prices, model_rules, ..Setup::default() };
+    TestApp::start_with(replies(&[says("{}")]), setup).await
+}
+
+/// Settings of a session, a change that its new model does not accept, and the pointer and a word of the
+/// refusal.
+fn refused_changes() -> Vec<(Value, Value, &'static str, &'static str)> {
     let schema = json!({ "type": "object", "additionalProperties": false });
-    for (settings, change, pointer, words) in [
+    vec![
         (json!({}), json!({ "model": "" }), "/model", "is empty"),
         (json!({}), json!({ "effort": "loud" }), "/effort", "loud"),
         (json!({}), json!({ "thinking": [] }), "/thinking", "is not an object"),
@@ -302,7 +308,13 @@ async fn what_another_model_does_not_accept_is_refused_with_its_name() {
             "/budget/cost",
             "claude-opus-5-5",
         ),
-    ] {
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_model_does_not_accept_is_refused_with_its_name() {
+    let app = with_small_model().await;
+    for (settings, change, pointer, words) in refused_changes() {
         let session = app.session_with(settings.clone()).await;
         let refused = refused_patch(&session, &change).await;
         assert!(
@@ -314,7 +326,12 @@ async fn what_another_model_does_not_accept_is_refused_with_its_name() {
         assert_eq!(refused_message(&session, &message).await, refused, "{message}");
         assert_eq!(updates(&session).await, [Value::Null; 0]);
     }
-    // The history has an image.
+    app.end_refused(&[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_cannot_read_the_images_of_the_history_is_refused() {
+    let app = with_small_model().await;
     let session = app.session_with(json!({ "max_tokens": 1000 })).await;
     let content = json!([pixel(), { "type": "text", "text": "What is it?" }]);
     session.ask_with(json!({ "content": content })).await;

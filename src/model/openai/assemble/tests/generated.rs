@@ -75,9 +75,9 @@ impl Sent {
             "usage": { "prompt_tokens": 70, "completion_tokens": 9 } }));
         let mut body = String::new();
         for data in chunks.iter().map(Value::to_string).chain(["[DONE]".to_owned()]) {
-            let comment =
-                if self.has_comments { format!(": {}", self.line_end) } else { String::new() };
-            body += &format!("{comment}data: {data}{0}{0}", self.line_end);
+            let comment = self.has_comments.then_some([": ", self.line_end]);
+            body.extend(comment.into_iter().flatten());
+            body.extend(["data: ", &data, self.line_end, self.line_end]);
         }
         body.into_bytes()
     }
@@ -112,13 +112,10 @@ proptest! {
         let stop = if sent.calls.is_empty() { ModelStop::EndTurn } else { ModelStop::ToolUse };
         let usage = Usage { input_tokens: 70, output_tokens: 9, ..Usage::default() };
         prop_assert_eq!((&reply.stop, reply.usage), (&stop, usage));
-        let shown: String = progress
-            .iter()
-            .filter_map(|it| match it {
-                Progress::Delta { index: TEXT, text } => Some(&**text),
-                _ => None,
-            })
-            .collect();
+        let shown = progress.iter().map(|it| {
+            if let Progress::Delta { index: TEXT, text } = it { &**text } else { "" }
+        });
+        let shown: String = shown.collect();
         prop_assert_eq!(shown, sent.text);
     }
 }
