@@ -61,6 +61,9 @@ impl Plan {
             .map(|index| PlannedMessage::new(&mut rng, &format!("{seed}.{index}"), model))
             .collect();
         messages.push(PlannedMessage::last(&format!("{seed}.end")));
+        if !session["context"]["compact_at"].is_null() {
+            messages.iter_mut().for_each(PlannedMessage::fill_no_window);
+        }
         Self { seed, name, session, messages }
     }
 }
@@ -74,6 +77,14 @@ impl PlannedMessage {
     /// Whether the action cancels the run.
     pub(super) fn stops_the_run(&self) -> bool {
         matches!(self.action, Action::Cancel | Action::PostNext("interrupt"))
+    }
+
+    /// Lets no reply fill the context window: the run would be compacted and go on, without the text by
+    /// which the simulator selects the script.
+    fn fill_no_window(&mut self) {
+        let script = self.script.to_string();
+        let script = script.replace("model_context_window_exceeded", "max_tokens");
+        self.script = serde_json::from_str(&script).unwrap();
     }
 
     fn new(rng: &mut Rng, key: &str, model: &str) -> Self {
