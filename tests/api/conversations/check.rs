@@ -224,6 +224,19 @@ fn continues(before: &Request, after: &Request) -> bool {
         && after.messages.get(closed.len()).is_some_and(Message::is_from_user)
 }
 
+/// Whether a request was dropped: the first request of a run may be sent while its message is accepted,
+/// and another message may be accepted before it.
+fn is_dropped(before: &Request, request: &Request, later: &[Request]) -> bool {
+    let Some((own, known)) = request.messages.split_last() else { return false };
+    let Some((history, run)) = before.messages.split_at_checked(known.len()) else { return false };
+    let is_own = |message: &Message| message.raw == own.raw;
+    request.head == before.head
+        && own.is_from_user()
+        && run.first().is_some_and(Message::is_from_user)
+        && raw(history) == raw(known)
+        && later.iter().any(|request| request.messages.iter().any(is_own))
+}
+
 /// The first difference of two texts.
 fn difference(one: &str, other: &str) -> String {
     let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
@@ -239,18 +252,22 @@ fn difference(one: &str, other: &str) -> String {
 pub(super) fn faults<B: AsRef<str>>(bodies: &[B], history: &[Message]) -> Vec<String> {
     let requests: Vec<Request> = bodies.iter().map(|body| Request::read(body.as_ref())).collect();
     let mut faults = Vec::new();
-    for (index, pair) in requests.windows(2).enumerate() {
-        let [before, after] = pair else { continue };
-        if !continues(before, after) {
-            let difference = difference(&before.text, &after.text);
-            faults.push(format!(
-                "request {} does not continue the previous one, {difference}",
-                index + 1
-            ));
+    let mut before = requests.first();
+    for (index, after) in requests.iter().enumerate().skip(1) {
+        let Some(previous) = before else { break };
+        let continued = continues(previous, after);
+        if !continued && is_dropped(previous, after, &requests[index + 1..]) {
+            continue;
         }
-        if after.max_tokens != requests[0].max_tokens && after.text != before.text {
-            faults.push(format!("request {} has another max_tokens", index + 1));
+        if !continued {
+            let difference = difference(&previous.text, &after.text);
+            faults
+                .push(format!("request {index} does not continue the previous one, {difference}"));
         }
+        if after.max_tokens != requests[0].max_tokens && after.text != previous.text {
+            faults.push(format!("request {index} has another max_tokens"));
+        }
+        before = Some(after);
     }
     let expected = match history.split_last() {
         Some((reply, expected)) if reply.role == "assistant" => expected,

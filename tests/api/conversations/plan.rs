@@ -61,7 +61,8 @@ impl Plan {
             .map(|index| PlannedMessage::new(&mut rng, &format!("{seed}.{index}"), model))
             .collect();
         messages.push(PlannedMessage::last(&format!("{seed}.end")));
-        if !session["context"]["compact_at"].is_null() {
+        // The others compact their history by default.
+        if model != "claude-haiku-4-5" {
             messages.iter_mut().for_each(PlannedMessage::fill_no_window);
         }
         Self { seed, name, session, messages }
