@@ -99,7 +99,6 @@ test("an unavailable MCP server is named at the start and in the sessions that n
   await tab.locator(".troubles").waitFor();
   await rename(join(folder, "gone"), join(folder, "tools"));
   await until(async () => (await checkOf("library")) === "ok", "the service has the server again");
-  await send(tab, "think");
   await tab.locator(".troubles").waitFor({ state: "detached" });
   await browser.close(tab);
 });

@@ -31,28 +31,41 @@ export const troubles = computed((): Trouble[] =>
   }),
 );
 
-async function read(): Promise<void> {
+async function read(signal: AbortSignal): Promise<void> {
+  let found: Record<string, Check> | undefined;
   try {
     // A service that is not ready replies 503 with the same checks.
-    const response = await fetch(new URL("readyz", base));
-    const found = (await response.json()) as { checks?: Record<string, Check> };
-    checks.value = found.checks ?? {};
+    const response = await fetch(new URL("readyz", base), { signal });
+    found = ((await response.json()) as { checks?: Record<string, Check> }).checks;
   } catch {
-    checks.value = {};
+    // Nothing is known.
   }
+  if (!signal.aborted) checks.value = found ?? {};
 }
 
-/** While a run is active, the checks are read again after this many milliseconds. */
+/** While a run is active or a part does not work, the checks are read again after this many milliseconds. */
 const interval = 5000;
 
 const situation = computed(() => `${openId.value} ${conversation.value.status}`);
 
+/**
+ * A short run can begin and end between two updates of the page, which then sees no change of its status:
+ * a trouble that is shown must not wait for one.
+ */
+const isWatched = computed(() => conversation.value.status !== "idle" || troubles.value.length > 0);
+
 effect(() => {
   void situation.value;
-  void read();
-  if (conversation.peek().status === "idle") return;
+  const isRepeated = isWatched.value;
+  // A late response must not replace a newer one.
+  const reading = new AbortController();
+  void read(reading.signal);
+  if (!isRepeated) return () => reading.abort();
   const timer = setInterval(() => {
-    if (!document.hidden) void read();
+    if (!document.hidden) void read(reading.signal);
   }, interval);
-  return () => clearInterval(timer);
+  return () => {
+    reading.abort();
+    clearInterval(timer);
+  };
 });
