@@ -17,6 +17,7 @@ use crate::tools::builtin::{self, FileOptions, OpenMeteo, Options, Records};
 #[cfg(feature = "faults")]
 use crate::tools::crash_test_tools::tools as crash_test_tools;
 use crate::tools::mcp::ServerSettings;
+use crate::tools::pdf::Reader;
 use crate::tools::policy::{EvaluatorSource, OperatorPolicy};
 use crate::tools::{Registry, Tool, TypedTool as _};
 use sandbox::{Sandbox, Setting};
@@ -107,6 +108,7 @@ impl ToolArgs {
             .context("the client for the weather API cannot be created")?;
         Ok(Options {
             files: self.files.clone().into(),
+            documents: Reader::default(),
             bash: self.bash(),
             weather: Some(Arc::new(weather)),
             records: self.records()?.map(Arc::new),

@@ -25,6 +25,7 @@ mod generation_check;
 pub mod hidden_text;
 pub mod history_repair;
 pub mod ids;
+pub mod image;
 pub mod limits;
 pub mod listed_change;
 pub mod media;

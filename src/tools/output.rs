@@ -3,15 +3,18 @@
 use serde::Serialize;
 
 use super::error::ToolError;
+use crate::domain::image::Image;
 use crate::domain::source::Source;
 use crate::domain::state_change::StateChange;
 
-/// The result of a tool: the text for the model, and the state changes and sources that
-/// the session stores.
+/// The result of a tool: the text and the images for the model, and the state changes and sources
+/// that the session stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
     /// The text that the model reads.
     pub text: String,
+    /// The images that the model receives after the text, which names each of them.
+    pub images: Vec<Image>,
     /// State changes that are stored in the same transaction as the result.
     pub state_changes: Vec<StateChange>,
     /// The sources of the result, shown to users together with the model's answer.
@@ -30,6 +33,13 @@ impl Output {
     #[must_use]
     pub fn with_state_change(mut self, change: StateChange) -> Self {
         self.state_changes.push(change);
+        self
+    }
+
+    /// Sets the images.
+    #[must_use]
+    pub fn with_images(mut self, images: Vec<Image>) -> Self {
+        self.images = images;
         self
     }
 

@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::image::{decode, longer_side};
 use super::parse::{MAX_IMAGES, MAX_PAGES};
 use super::pdf;
+use crate::domain::image::{FEW_IMAGES, MAX_SIDE_OF_MANY, decode, longer_side};
 use crate::service::error::Error;
 use crate::service::offload::offload;
 
@@ -19,10 +19,6 @@ pub(crate) const LARGE: usize = 1024 * 1024;
 /// The total size of the user messages of a session, in bytes. The model accepts requests of 32 MB,
 /// which also hold its replies, the tools and the system prompt.
 const MAX_BYTES: usize = 30_000_000;
-/// Up to this number of images, each may have the full size.
-const FEW_IMAGES: usize = 20;
-/// The longer side of each image if there are more, in pixels.
-const MAX_SIDE_OF_MANY: usize = 2000;
 
 /// The totals of the content of a session.
 #[derive(Debug, Default)]

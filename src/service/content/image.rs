@@ -1,88 +1,35 @@
 //! Checks of inline images: type, size and base64.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use imagesize::{ImageSize, ImageType, blob_size, image_type};
+use crate::domain::image::{MAX_SIDE, check_size, decode, media_type as type_of};
 
 /// The largest base64 of one image, in bytes.
 pub(super) const MAX_BASE64: usize = 10 * 1024 * 1024;
-/// The largest width and height of an image, in pixels.
-const MAX_SIDE: usize = 8000;
-/// The first part of the base64, in which the size is usually found, in bytes.
-const HEAD: usize = 64 * 1024;
 
 /// The wrong member of the source, and the reason.
 pub(super) type Problem = (&'static str, String);
 
 /// Checks an inline image by its bytes; the declared type must match them.
 pub(super) fn check(media_type: &str, data: &str) -> Result<(), Problem> {
-    let expected = match media_type {
-        "image/png" => ImageType::Png,
-        "image/jpeg" => ImageType::Jpeg,
-        "image/gif" => ImageType::Gif,
-        "image/webp" => ImageType::Webp,
-        _ => {
-            let message = "is not image/png, image/jpeg, image/gif or image/webp";
-            return Err(("media_type", message.to_owned()));
-        }
-    };
+    if !matches!(media_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp") {
+        let message = "is not image/png, image/jpeg, image/gif or image/webp";
+        return Err(("media_type", message.to_owned()));
+    }
     let wrong = |message: String| ("data", message);
     if data.len() > MAX_BASE64 {
         return Err(wrong(format!("has more than {MAX_BASE64} bytes of base64")));
     }
     let bytes = decode(data).map_err(wrong)?;
-    if image_type(&bytes).ok() != Some(expected) {
+    if type_of(&bytes) != Some(media_type) {
         return Err(wrong("is not an image of this type".to_owned()));
     }
-    check_size(&bytes).map_err(wrong)
-}
-
-/// Checks the width and the height of an image.
-pub(super) fn check_size(bytes: &[u8]) -> Result<(), String> {
-    let ImageSize { width, height } =
-        blob_size(bytes).map_err(|_| "is an image without a readable size".to_owned())?;
-    if width == 0 || height == 0 {
-        return Err(format!("is an image of {width}x{height} pixels"));
-    }
-    if width > MAX_SIDE || height > MAX_SIDE {
-        return Err(format!(
-            "is {width}x{height} pixels; at most {MAX_SIDE}x{MAX_SIDE} is allowed"
-        ));
-    }
-    Ok(())
-}
-
-/// The media type of an image that the model accepts, by its first bytes.
-pub(super) fn kind(bytes: &[u8]) -> Option<&'static str> {
-    let kinds = [
-        (ImageType::Png, "image/png"),
-        (ImageType::Jpeg, "image/jpeg"),
-        (ImageType::Gif, "image/gif"),
-        (ImageType::Webp, "image/webp"),
-    ];
-    let found = image_type(bytes).ok()?;
-    kinds.into_iter().find(|(kind, _)| *kind == found).map(|(_, name)| name)
-}
-
-/// The longer side of a valid image, in pixels.
-pub(super) fn longer_side(data: &str) -> usize {
-    let size = |data: &str| blob_size(&decode(data).ok()?).ok();
-    // The size is at the beginning; in a JPEG it follows the camera's metadata.
-    let size = data.get(..HEAD).and_then(size).or_else(|| size(data));
-    size.map_or(0, |ImageSize { width, height }| width.max(height))
-}
-
-/// Decodes padded base64 of the standard alphabet; other characters are errors.
-pub(super) fn decode(data: &str) -> Result<Vec<u8>, String> {
-    match STANDARD.decode(data) {
-        Ok(bytes) if bytes.is_empty() => Err("is empty".to_owned()),
-        Ok(bytes) => Ok(bytes),
-        Err(_) => Err("is not base64".to_owned()),
-    }
+    check_size(&bytes, MAX_SIDE).map_err(wrong)
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     /// The header of a PNG.

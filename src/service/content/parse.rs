@@ -5,6 +5,7 @@ use super::input::{BlockInput, ContentInput, MediaSourceInput, SourceInput};
 use super::url::is_https;
 use super::{image, pdf};
 use crate::domain::ids::FileId;
+use crate::domain::image::decode;
 use crate::service::error::FieldError;
 
 /// The largest number of images in one message.
@@ -238,7 +239,7 @@ impl Parser {
             return self.refuse(format!("{pointer}/media_type"), "is not application/pdf");
         }
         let pointer = format!("{pointer}/data");
-        let bytes = match image::decode(data) {
+        let bytes = match decode(data) {
             Ok(bytes) => bytes,
             Err(message) => return self.refuse(pointer, message),
         };

@@ -2,11 +2,12 @@
 
 use serde::Deserialize;
 
-use super::image::{self, MAX_BASE64};
+use super::image::MAX_BASE64;
 use super::parse::{MAX_PAGES, MAX_TEXT};
 use super::pdf;
 use crate::domain::file::reference;
 use crate::domain::ids::FileId;
+use crate::domain::image::{self, MAX_SIDE};
 use crate::domain::message::{BadContent, Content};
 
 /// The largest PDF in bytes: with its base64 it fits into a request to the model.
@@ -36,8 +37,8 @@ fn found(bytes: &[u8]) -> Result<&'static str, String> {
             format!("has {} bytes; at most {max} are allowed for {kind}", bytes.len())
         })
     };
-    if let Some(kind) = image::kind(bytes) {
-        image::check_size(bytes)?;
+    if let Some(kind) = image::media_type(bytes) {
+        image::check_size(bytes, MAX_SIDE)?;
         return at_most(MAX_IMAGE, kind);
     }
     if let Some(pdf) = pdf::read(bytes) {

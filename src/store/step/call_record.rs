@@ -18,6 +18,8 @@ pub struct CallRecord {
     pub state: CallState,
     /// The result as the model reads it, once the call has ended.
     pub result: Option<String>,
+    /// The blocks of a result that is more than text, if no message is stored with it.
+    pub content: Option<String>,
     /// True if the change begins an execution of the tool, or records one.
     pub is_execution: bool,
     /// The duration of a recorded execution in milliseconds; 0 if the execution begins.
@@ -73,6 +75,7 @@ impl CallRecord {
             tool_use_id: tool_use_id.to_owned(),
             state,
             result: None,
+            content: None,
             is_execution: false,
             duration_ms: 0,
             change: None,

@@ -210,6 +210,7 @@ pub(super) struct CallColumns<'a> {
     pub(super) sources: Vec<Option<&'a str>>,
     pub(super) sub_agent_runs: Vec<Option<Uuid>>,
     pub(super) durations: Vec<i64>,
+    pub(super) contents: Vec<Option<&'a str>>,
 }
 
 impl<'a> CallColumns<'a> {
@@ -241,6 +242,7 @@ impl<'a> CallColumns<'a> {
         self.sources.push(call.sources.as_deref());
         self.sub_agent_runs.push(call.sub_agent_run.map(RunId::as_uuid));
         self.durations.push(call.duration_ms);
+        self.contents.push(call.content.as_deref());
     }
 }
 

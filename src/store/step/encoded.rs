@@ -78,6 +78,7 @@ pub(super) struct EncodedCall {
     pub(super) id: String,
     pub(super) state: &'static str,
     pub(super) result: Option<String>,
+    pub(super) content: Option<String>,
     pub(super) is_execution: bool,
     pub(super) duration_ms: i64,
     pub(super) hash_before: Option<Vec<u8>>,
@@ -141,11 +142,10 @@ impl EncodedStep {
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let messages = self.messages.iter().map(|message| message.content.len());
         let ended = self.planned.iter().filter_map(|planned| planned.end.as_ref());
-        let calls = self
-            .calls
-            .iter()
-            .chain(ended)
-            .map(|call| optional(&call.result) + optional(&call.diff));
+        let calls =
+            self.calls.iter().chain(ended).map(|call| {
+                optional(&call.result) + optional(&call.content) + optional(&call.diff)
+            });
         let events = self.events.iter().map(|event| event.body.len());
         optional(&self.request) + messages.chain(calls).chain(events).sum::<usize>()
     }
@@ -214,6 +214,7 @@ impl EncodedCall {
             id: storable(&record.tool_use_id),
             state: record.state.as_str(),
             result: record.result.as_deref().map(storable),
+            content: record.content.clone(),
             is_execution: record.is_execution,
             duration_ms: record.duration_ms,
             hash_before: change.and_then(|change| change.before.clone()),

@@ -37,13 +37,15 @@ macro_rules! step_query {
            $65::float8[] AS call_answer_ins, $66::bytea[] AS call_input_hashes,
            $67::text[] AS call_sandboxes, $68::text[] AS call_wait_reasons,
            $69::text[] AS call_diffs, $70::text[] AS call_sources,
-           $71::uuid[] AS call_sub_agent_runs, $72::bigint[] AS call_durations"#],
+           $71::uuid[] AS call_sub_agent_runs, $72::bigint[] AS call_durations,
+           $73::text[] AS call_contents"#],
             locked [],
             parts [r#"
 ), recorded AS (
     UPDATE tool_calls c SET
         state = r.state,
         result = r.result,
+        content = coalesce(r.content::json, c.content),
         executions = c.executions + r.executions,
         started_at = CASE WHEN r.executions > 0
                           THEN now() - r.duration_ms * interval '1 millisecond'
@@ -67,12 +69,12 @@ macro_rules! step_query {
                 p.call_hashes_before, p.call_hashes_after, p.call_change_paths,
                 p.call_change_results, p.call_error_types, p.call_awaits, p.call_answer_ins,
                 p.call_input_hashes, p.call_sandboxes, p.call_wait_reasons, p.call_diffs,
-                p.call_sources, p.call_sub_agent_runs, p.call_durations)
+                p.call_sources, p.call_sub_agent_runs, p.call_durations, p.call_contents)
              AS r (n, tool_use_id, state, result, executions, hash_before,
                    hash_after, change_path, change_result,
                    error_type, awaits, answer_in, input_hash,
                    sandbox, wait_reason, diff, sources,
-                   sub_agent_run, duration_ms)
+                   sub_agent_run, duration_ms, content)
     WHERE r.n = f.n AND c.session_id = f.session_id AND c.message_seq = f.recorded_message_seq
       AND c.tool_use_id = r.tool_use_id
 ), spent AS (
@@ -113,7 +115,8 @@ macro_rules! step_query {
                 call_wait_reasons: &$of.calls.wait_reasons as _,
                 call_diffs: &$of.calls.diffs as _, call_sources: &$of.calls.sources as _,
                 call_sub_agent_runs: &$of.calls.sub_agent_runs as _,
-                call_durations: &$of.calls.durations
+                call_durations: &$of.calls.durations,
+                call_contents: &$of.calls.contents as _
             }
         )
     };

@@ -159,6 +159,7 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
         tool_use_id: "a".into(),
         state: CallState::Failed,
         result: Some("the \"result\"\n".into()),
+        content: Some(r#"[{"type": "z"}]"#.into()),
         is_execution: true,
         duration_ms: 1500,
         change: Some(ChangeRecord {
@@ -182,14 +183,14 @@ async fn a_change_of_a_call_is_stored_in_its_columns() {
     }];
     let step = StepCommit { recorded_message_seq: 2, recorded: &recorded, ..StepCommit::default() };
     assert!(bed.commit(&run, &step).await);
-    let stored = "SELECT state, result, executions, convert_from(hash_before, 'UTF8') AS before,
+    let stored = "SELECT state, result, content::text AS content, executions, convert_from(hash_before, 'UTF8') AS before,
                 convert_from(hash_after, 'UTF8') AS after, change_path, change_result, error_type,
                 awaits, answer_by - finished_at AS time_limit, finished_at - started_at AS duration, wait_reason, diff,
                 convert_from(input_hash, 'UTF8') AS input, sandbox, sources::text AS sources,
                 child_run_id, end_reason, finished_at IS NOT NULL AS has_finished
          FROM tool_calls";
-    let expected = json!({ "state": "failed", "result": "the \"result\"\n", "executions": 1,
-        "before": "before", "after": "after", "change_path": "a/path",
+    let expected = json!({ "state": "failed", "result": "the \"result\"\n",
+        "content": r#"[{"type": "z"}]"#, "executions": 1, "before": "before", "after": "after", "change_path": "a/path",
         "change_result": "the change's result",
         "error_type": ToolErrorType::ReadRequired.as_str(), "awaits": Awaits::Approval.as_str(),
         "time_limit": "00:01:30", "duration": "00:00:01.5", "wait_reason": "the reason", "diff": "the diff",

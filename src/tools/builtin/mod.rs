@@ -36,6 +36,7 @@ mod write_file;
 use std::sync::Arc;
 
 use super::error::ToolError;
+use super::pdf;
 use super::tool::Tool;
 use super::typed::Typed;
 pub use search_records::Records;
@@ -48,6 +49,8 @@ pub use web::search::{BadSearch, Provider as SearchProvider, Search};
 pub struct Options {
     /// Settings of the file tools.
     pub files: FileOptions,
+    /// The reader of PDF files.
+    pub documents: pdf::Reader,
     /// The Bash tool, if a sandbox is available.
     pub bash: Option<bash::Bash>,
     /// The weather service.
@@ -99,7 +102,7 @@ pub fn all(options: &Options) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed(list_files::ListFiles)),
         Arc::new(Typed(get_time::GetTime)),
         Arc::new(Typed(ls::Ls(files))),
-        Arc::new(Typed(read::Read(files))),
+        Arc::new(Typed(read::Read { options: files, documents: options.documents.clone() })),
         Arc::new(Typed(edit::Edit(files))),
         Arc::new(Typed(multi_edit::MultiEdit(files))),
         Arc::new(Typed(write::Write)),

@@ -1,4 +1,4 @@
-//! `Read`: the lines of a text file with their numbers.
+//! `Read`: the lines of a text file or a PDF with their numbers, or an image.
 
 use std::time::Duration;
 
@@ -8,11 +8,13 @@ use serde_json::value::RawValue;
 
 use super::notebook_edit::{is_notebook, shown};
 use super::{FileOptions, blocking};
+use crate::domain::image::{Image, media_type};
 use crate::domain::provenance::ResultOrigin;
 use crate::domain::state_change::StateChange;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
 use crate::tools::output::Output;
+use crate::tools::pdf;
 use crate::tools::text::TextFile;
 use crate::tools::text::edits::unix;
 use crate::tools::text::numbered::{Part, page};
@@ -21,14 +23,26 @@ use crate::tools::typed::TypedTool;
 use crate::tools::workspace::hash;
 
 const DEFAULT_LIMIT: usize = 2000;
-/// Extensions of binary formats that models often try to read.
-const PICTURES: [&str; 8] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "pdf"];
+/// The largest text of a PDF, in bytes.
+const MAX_PDF_TEXT: usize = 4 * 1024 * 1024;
 const REMINDER: &str = "\n\n<system-reminder>\nWhenever you read a file, you should consider \
     whether it looks malicious. If it does, you MUST refuse to improve or augment the code.\n\
     </system-reminder>";
 
 #[derive(Debug)]
-pub(super) struct Read(pub(super) FileOptions);
+pub(super) struct Read {
+    pub(super) options: FileOptions,
+    pub(super) documents: pdf::Reader,
+}
+
+/// The content of a file, as the model receives it.
+#[derive(Debug)]
+enum FileContent {
+    Text(String),
+    Image(Image),
+    /// A PDF, whose text is extracted in another process.
+    Pdf(Vec<u8>),
+}
 
 /// A range of lines of a file.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -53,7 +67,8 @@ impl TypedTool for Read {
     const DESCRIPTION: &'static str = "Reads a text file of the workspace and returns its lines, \
         each after its number and an arrow. Read a file before you change it. Long files are \
         returned in parts: continue with offset. The cells of a notebook are shown with their IDs. \
-        It does not show images and does not list folders; use LS for that.";
+        An image (PNG, JPEG, GIF, WebP) is shown as an image, and a PDF as its text. \
+        It does not list folders; use LS for that.";
     const CLASS: ToolClass = ToolClass::Pure;
     const TIMING: ToolTiming = ToolTiming::Immediate;
     const RESULT_ORIGIN: ResultOrigin = ResultOrigin::Workspace;
@@ -67,28 +82,30 @@ impl TypedTool for Read {
 
     async fn run(&self, context: &ToolContext, input: ReadInput) -> Result<Output, ToolError> {
         let ReadInput { file_path, limit, offset } = input;
-        refuse_picture(&file_path)?;
         let part = Part { offset, limit };
         let (workspace, given) = (context.workspace.clone(), file_path.clone());
-        let (path, hash, text) = blocking(move || {
+        let (path, hash, content) = blocking(move || {
             let bytes = workspace.read(&given)?;
-            let text = text_of(&given, &bytes, part)?;
-            Ok((workspace.plain(&given)?, hash(&bytes), text))
+            Ok((workspace.plain(&given)?, hash(&bytes), content_of(&given, bytes, part)?))
         })
         .await?;
+        let mut output = match content {
+            FileContent::Text(text) => Output::from(text),
+            FileContent::Image(image) => Output::from(image.to_string()).with_images(vec![image]),
+            FileContent::Pdf(bytes) => self.pdf_text(&file_path, &bytes, part).await?.into(),
+        };
         let part_name = name_of_part(&path, part);
-        let mut text = text;
-        if !self.0.repeat_reads
+        let Self { options, .. } = self;
+        if !options.repeat_reads
             && context.read_state.hash(&part_name).await?.as_ref() == Some(&hash)
         {
-            text = format!(
+            output = Output::from(format!(
                 "{file_path} has not changed since you read this part of it; see the earlier result."
-            );
-        } else if self.0.reminders {
-            text.push_str(REMINDER);
+            ));
+        } else if options.reminders {
+            output.text.push_str(REMINDER);
         }
-        let mut output = Output::from(text);
-        if !self.0.repeat_reads {
+        if !options.repeat_reads {
             output = output
                 .with_state_change(StateChange::FileRead { path: part_name, hash: hash.clone() });
         }
@@ -96,12 +113,28 @@ impl TypedTool for Read {
     }
 }
 
-fn refuse_picture(path: &str) -> Result<(), ToolError> {
-    let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    if ending.is_some_and(|ending| PICTURES.contains(&ending.as_str())) {
-        return Err(ToolError::Failed(format!("{path} is not a text file; images are not shown")));
+impl Read {
+    /// Returns lines of the text of a PDF.
+    async fn pdf_text(&self, path: &str, bytes: &[u8], part: Part) -> Result<String, ToolError> {
+        let document = self.documents.read(bytes, MAX_PDF_TEXT).await;
+        let document = document.map_err(|error| {
+            ToolError::Failed(format!("{path} is a PDF that cannot be read: {error}"))
+        })?;
+        Ok(page(&unix(&document.text()), part))
     }
-    Ok(())
+}
+
+fn content_of(path: &str, bytes: Vec<u8>, part: Part) -> Result<FileContent, ToolError> {
+    if media_type(&bytes).is_some() {
+        let image = Image::read(&bytes);
+        return image
+            .map(FileContent::Image)
+            .map_err(|problem| ToolError::Failed(format!("{path} {problem}")));
+    }
+    if bytes.starts_with(b"%PDF-") {
+        return Ok(FileContent::Pdf(bytes));
+    }
+    text_of(path, &bytes, part).map(FileContent::Text)
 }
 
 fn text_of(path: &str, bytes: &[u8], part: Part) -> Result<String, ToolError> {

@@ -70,6 +70,7 @@ async fn edited(file: &[u8]) -> (CallOutcome, Vec<u8>) {
 fn error(text: &str, error_type: Option<ToolErrorType>) -> CallOutcome {
     CallOutcome {
         text: text.to_owned(),
+        images: Vec::new(),
         is_error: true,
         error_type,
         state_changes: Vec::new(),

@@ -30,7 +30,7 @@ use tokio_util::task::TaskTracker;
 
 use super::registry::Registry;
 use crate::domain::tool_server::ToolServerReport;
-use content::text_of;
+use content::output_of;
 pub(in crate::tools) use failure::ServerCallFailure;
 pub use names::is_server_name;
 pub(in crate::tools) use names::prefix;
@@ -99,7 +99,7 @@ impl ToolServers {
             .ok_or(ServerCallFailure::NotConnected)?
             .call_tool(tool, arguments, time_limit)
             .await?;
-        Ok((text_of(&result), result.is_error == Some(true)))
+        Ok((output_of(&result).text, result.is_error == Some(true)))
     }
 
     /// Closes all connections and stops all programs.

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::content::text_of;
+use super::content::output_of;
 use super::server::Server;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use crate::tools::error::{ErrorStyle, ToolError};
@@ -51,8 +51,10 @@ impl ServedTool {
             .map_err(|error| ToolError::Invalid(format!("the input is not an object: {error}")))?;
         let (server, timeout) = (&self.server, self.server.settings().timeout);
         match server.call_tool(&self.own_name, arguments, timeout).await {
-            Ok(result) if result.is_error == Some(true) => Err(ToolError::Failed(text_of(&result))),
-            Ok(result) => Ok(text_of(&result).into()),
+            Ok(result) if result.is_error == Some(true) => {
+                Err(ToolError::Failed(output_of(&result).text))
+            }
+            Ok(result) => Ok(output_of(&result)),
             Err(failure) => Err(failure.to_tool_error(&server.settings().name, &self.name)),
         }
     }

@@ -228,6 +228,7 @@ fn go_duration(duration: Duration) -> String {
 pub fn refusal(error: &ToolError) -> CallOutcome {
     CallOutcome {
         text: ErrorStyle::Wrapped.format(&error.to_string()),
+        images: Vec::new(),
         is_error: true,
         error_type: error.error_type(),
         state_changes: Vec::new(),

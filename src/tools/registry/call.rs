@@ -4,6 +4,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Registry;
+use crate::domain::image::Image;
 use crate::domain::source::Source;
 use crate::domain::state_change::StateChange;
 use crate::domain::storable::without_nul;
@@ -20,6 +21,8 @@ use crate::tools::tool::ToolContext;
 pub struct CallOutcome {
     /// The text for the model.
     pub text: String,
+    /// The images that the model receives after the text.
+    pub images: Vec<Image>,
     /// `true` if the call failed.
     pub is_error: bool,
     /// The type of the failure, if it has one.

@@ -123,8 +123,9 @@ impl RegisteredTool {
         result: Result<Output, ToolError>,
     ) -> CallOutcome {
         match result {
-            Ok(Output { text, state_changes, sources }) => CallOutcome {
+            Ok(Output { text, images, state_changes, sources }) => CallOutcome {
                 text: presentable(context, text).await,
+                images,
                 is_error: false,
                 error_type: None,
                 state_changes,
@@ -136,6 +137,7 @@ impl RegisteredTool {
                     .tool
                     .error_style()
                     .format(&presentable(context, error.to_string()).await),
+                images: Vec::new(),
                 is_error: true,
                 error_type: error.error_type(),
                 state_changes: Vec::new(),

@@ -118,6 +118,7 @@ impl Registry {
         let (state_changes, sources) = (Vec::new(), Vec::new());
         CallOutcome {
             text,
+            images: Vec::new(),
             is_error: true,
             error_type: None,
             state_changes,

@@ -73,6 +73,7 @@ fn success(text: &str) -> CallOutcome {
     let text = text.to_owned();
     CallOutcome {
         text,
+        images: Vec::new(),
         is_error: false,
         error_type: None,
         state_changes: Vec::new(),

@@ -277,7 +277,7 @@ impl Driver<'_> {
             return Ok(RoundResults::default());
         }
         faults::point(Point::RoundReady).await;
-        Ok(quick.into_results(calls))
+        Ok(quick.into_results(calls, self.state.writer.transcript.text()))
     }
 
     /// Executes the calls of the last reply and stores their results in one message.

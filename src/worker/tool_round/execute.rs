@@ -181,7 +181,7 @@ impl<'a> ToolRunner<'a> {
             for ended in ended {
                 // A rule may have changed since the call was started.
                 if round.runnable(ended.position).is_some() {
-                    round.end_executed(ended);
+                    round.end_by_tool(ended, state.writer.transcript.text());
                 }
             }
             next = if later.is_empty() {
@@ -221,7 +221,7 @@ impl<'a> ToolRunner<'a> {
         match self.run.services.tools.class(&call.name) {
             ToolClass::Pure => {
                 let ended = self.run_single(state, model, single).await?;
-                round.end_executed(ended);
+                round.end_by_tool(ended, state.writer.transcript.text());
                 Ok(())
             }
             ToolClass::Checkable => self.change_file(state, round, single).await,
@@ -320,7 +320,8 @@ impl<'a> ToolRunner<'a> {
             self.measure_folder(folder).await?;
         }
         // The execution was counted with its start.
-        round.end_executed(EndedCall { is_execution: false, is_repeatable: false, ..ended });
+        let ended = EndedCall { is_execution: false, is_repeatable: false, ..ended };
+        round.end_by_tool(ended, state.writer.transcript.text());
         Ok(())
     }
 

@@ -63,7 +63,7 @@ pub(in crate::worker) async fn record_results(
     if round.unstored.records.is_empty() {
         return Ok(());
     }
-    let records = std::mem::take(&mut round.unstored.records);
+    let records = round.take_records();
     let events = std::mem::take(&mut round.unstored.events);
     let state_changes = std::mem::take(&mut round.unstored.state_changes);
     let step = StepCommit {
@@ -84,11 +84,11 @@ pub(in crate::worker) fn ended_call(
     started: Instant,
 ) -> EndedCall {
     let state = if answer.is_error { CallState::Failed } else { CallState::Done };
-    let CallOutcome { text, error_type, state_changes, sources, sandbox, .. } = answer;
+    let CallOutcome { text, images, error_type, state_changes, sources, sandbox, .. } = answer;
     let result = CallResult { error_type, ..CallResult::of_text(&call.tool_use_id, state, text) };
     let duration_ms = millis_since(started);
     let ended = EndedCall::not_executed(position, result);
-    EndedCall { is_execution: true, duration_ms, state_changes, sources, sandbox, ..ended }
+    EndedCall { images, is_execution: true, duration_ms, state_changes, sources, sandbox, ..ended }
 }
 
 /// The decision on a call that changes a file and has no result yet.

@@ -2,6 +2,7 @@
 
 mod close;
 pub(in crate::worker) mod execute;
+mod images;
 pub(in crate::worker) mod ledger;
 mod permission_decision;
 mod permission_gate;

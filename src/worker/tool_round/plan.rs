@@ -1,9 +1,11 @@
 //! The calls of one reply: their ledger rows, their results, and the calls that must wait.
 
+use super::images::{blocks_of, omit_excess};
 use super::permission_decision::edited_note;
 use crate::domain::call_end::{EndReason, INTERRUPTED, RunEnd};
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::hidden_text::into_shown;
+use crate::domain::image::Image;
 use crate::domain::message::Content;
 use crate::domain::permission::Awaits;
 use crate::domain::source::Source;
@@ -29,6 +31,8 @@ pub(in crate::worker) struct EndedCall {
     /// The index of the call in the round.
     pub(in crate::worker) position: usize,
     pub(in crate::worker) result: CallResult,
+    /// The images that the model receives after the text of the result.
+    pub(in crate::worker) images: Vec<Image>,
     /// The reason for the end, if it is not the tool's.
     pub(in crate::worker) reason: Option<EndReason>,
     /// The end counts as an execution of the tool.
@@ -47,6 +51,7 @@ impl EndedCall {
         Self {
             position,
             result,
+            images: Vec::new(),
             reason: None,
             is_execution: false,
             duration_ms: 0,
@@ -212,7 +217,13 @@ impl<'a> ToolRound<'a> {
         self.end_executed(EndedCall { state_changes, ..EndedCall::not_executed(position, result) });
     }
 
-    /// Ends a call that was executed.
+    /// Ends a call that its tool has executed. `history` are the messages before the round.
+    pub(in crate::worker) fn end_by_tool(&mut self, mut ended: EndedCall, history: &str) {
+        omit_excess(&mut ended, history, self);
+        self.end_executed(ended);
+    }
+
+    /// Ends a call that was executed and has no images.
     pub(in crate::worker) fn end_executed(&mut self, mut ended: EndedCall) {
         if let Some(note) = self.calls.get(ended.position).and_then(|call| self.edit_note(call)) {
             ended.result.text.insert_str(0, &note);
@@ -223,9 +234,12 @@ impl<'a> ToolRound<'a> {
     fn insert(&mut self, ended: EndedCall) {
         let failure = Handling::of(ended.result.error_type);
         let failure = if ended.is_repeatable { failure } else { Handling::Fail };
-        let EndedCall { position, mut result, duration_ms, state_changes, .. } = ended;
+        let EndedCall { position, mut result, images, duration_ms, state_changes, .. } = ended;
         // Here, because the texts of all tools, users and rules pass.
         result.text = into_shown(without_nul(result.text));
+        if !images.is_empty() {
+            result.content = blocks_of(&result.text, &images).ok();
+        }
         let Some(slot) = self.results.get_mut(position) else {
             return;
         };
@@ -253,6 +267,24 @@ impl<'a> ToolRound<'a> {
         self.unstored.events.extend(state_changes.iter().filter_map(state_change_event));
         self.unstored.state_changes.extend(state_changes);
         *slot = Some(result);
+    }
+
+    /// The results of the round that are known.
+    pub(super) fn known_results(&self) -> impl Iterator<Item = &CallResult> {
+        self.results.iter().flatten()
+    }
+
+    /// Takes the records that are not stored yet, for a step that stores no message with the results:
+    /// another attempt reads the images of a result from its ledger row.
+    pub(super) fn take_records(&mut self) -> Vec<CallRecord> {
+        let mut records = std::mem::take(&mut self.unstored.records);
+        for result in self.known_results().filter(|result| result.content.is_some()) {
+            let of_call = |record: &&mut CallRecord| record.tool_use_id == result.tool_use_id;
+            if let Some(record) = records.iter_mut().find(of_call) {
+                record.content.clone_from(&result.content);
+            }
+        }
+        records
     }
 
     /// Ends all open calls, because the run ends first.

@@ -64,12 +64,16 @@ impl QuickCalls {
         }
     }
 
-    /// The results of calls that have all ended.
-    pub(in crate::worker) fn into_results(mut self, calls: &[ToolCall]) -> RoundResults {
+    /// The results of calls that have all ended. `history` are the messages before the round.
+    pub(in crate::worker) fn into_results(
+        mut self,
+        calls: &[ToolCall],
+        history: &str,
+    ) -> RoundResults {
         self.ended.sort_by_key(|ended| ended.position);
         let mut round = ToolRound::new(calls, Vec::new());
         for ended in self.ended {
-            round.end_executed(ended);
+            round.end_by_tool(ended, history);
         }
         round.into_results()
     }

@@ -134,6 +134,11 @@ impl Transcript {
         Ok(())
     }
 
+    /// The text of the messages to send.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The messages to send.
     pub(super) fn messages(&self) -> Messages<'_> {
         let far_breakpoint =

@@ -316,3 +316,20 @@ async fn config_check_live_asks_the_model_for_one_word() {
     assert_eq!((status, stdout.contains("claude-sonnet-5-5 in ")), (Some(0), true), "{stdout}");
     app.stop_unchecked().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bearer_token_is_sent_to_the_model_server_if_there_is_no_key() {
+    let app = TestApp::start(replies(&[says("OK")])).await;
+    for (key, sent) in [(None, [None, Some("Bearer token")]), (Some("k"), [Some("k"), None])] {
+        let mut check = binary(&["config", "check", "--live", "--bind", "127.0.0.1:9"]);
+        check.env("ANTHROPIC_BASE_URL", app.simulator.base_url());
+        check.env("ANTHROPIC_AUTH_TOKEN", "token").envs(key.map(|key| ("ANTHROPIC_API_KEY", key)));
+        let (status, _, stderr) = outcome(check).await;
+        assert_eq!(status, Some(0), "{stderr}");
+        let upstream = app.upstream();
+        let headers = &upstream.requests.last().unwrap().headers;
+        let received = ["x-api-key", "authorization"].map(|name| headers.get(name));
+        assert_eq!(received.map(|value| value.map(|value| value.to_str().unwrap())), sent);
+    }
+    app.stop_unchecked().await;
+}

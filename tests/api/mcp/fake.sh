@@ -18,7 +18,7 @@ list() {
         empty_tools fresh
     else
         tool echo 'Repeats the text.' '{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}'
-        empty_tools hang crash spawn wrong_id huge flood pings refuse fail change environment
+        empty_tools picture hang crash spawn wrong_id huge flood pings refuse fail change environment
         printf ',{"name":"inspect","description":"It inspects.","inputSchema":{"type":"object"},'
         printf '"annotations":{"readOnlyHint":true}}'
     fi
@@ -46,6 +46,10 @@ call() {
     *'"name":"allow"'*) text '{\"decision\":\"allow\"}' ;;
     *'"name":"deny"'*) text '{\"decision\":\"deny\",\"reason\":\"Not on a Friday.\"}' ;;
     *'"name":"inspect"'*) text 'All is well.' ;;
+    *'"name":"picture"'*)
+        # The server confuses the types of images, as some do.
+        respond '"result":{"content":[{"type":"text","text":"Taken:"},{"type":"image","mimeType":"image/jpeg","data":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="}]}'
+        ;;
     *'"name":"fresh"'*) text 'It is new.' ;;
     *'"name":"crash"'*) exit 3 ;;
     *'"name":"spawn"'*)

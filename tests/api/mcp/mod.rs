@@ -2,6 +2,7 @@
 
 mod fake_server;
 mod hostile;
+mod images;
 mod lifecycle;
 mod offered_tools;
 mod permission_evaluator;

@@ -36,10 +36,10 @@ async fn a_tool_of_a_server_is_called_and_its_result_returned() {
         2
     );
     assert_eq!(metric(&app, r#"twostep_mcp_up{server="fake"}"#).await, 1);
-    let check = json!({ "status": "ok", "detail": "connected, tools: 13" });
+    let check = json!({ "status": "ok", "detail": "connected, tools: 14" });
     assert_eq!(readiness(&app).await, (true, check));
     let expected =
-        json!({ "type": "mcp_server", "name": "fake", "status": "connected", "tools": 13 });
+        json!({ "type": "mcp_server", "name": "fake", "status": "connected", "tools": 14 });
     assert_eq!(listed(&app).await, expected);
 }
 
@@ -111,6 +111,7 @@ async fn hidden_characters_are_escaped_and_invalid_tools_are_left_out() {
             "hidden",
             "huge",
             "inspect",
+            "picture",
             "pings",
             "refuse",
             "spawn",

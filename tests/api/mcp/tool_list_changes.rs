@@ -60,7 +60,7 @@ async fn a_session_keeps_its_pinned_list_and_a_new_session_gets_the_new_list() {
     assert_eq!(results(&new).await, [("It is new.".to_owned(), false)]);
 
     let lists = sent(&app);
-    assert_eq!(lists.iter().map(Vec::len).collect::<Vec<_>>(), [13, 13, 13, 13, 2, 2]);
+    assert_eq!(lists.iter().map(Vec::len).collect::<Vec<_>>(), [14, 14, 14, 14, 2, 2]);
     assert_eq!(metric(&app, r#"twostep_mcp_list_changes_total{server="fake"}"#).await, 1);
 }
 
@@ -119,6 +119,7 @@ async fn a_changed_list_is_reported_once_to_each_session_that_uses_the_server() 
         "hang",
         "huge",
         "inspect",
+        "picture",
         "pings",
         "refuse",
         "spawn",

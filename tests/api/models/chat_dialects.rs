@@ -110,6 +110,28 @@ async fn an_answer_without_usage_or_a_last_event_is_accepted() {
     assert_eq!((&run["output_text"], &run["usage"]["input_tokens"]), (&json!("Hi"), &json!(0)));
 }
 
+/// Servers and gateways that cannot stream answer as if the request had not asked for a stream.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_json_object_instead_of_a_stream_is_an_answer() {
+    let choice = json!({ "index": 0, "finish_reason": "stop",
+                         "message": { "role": "assistant", "content": "Hi" } });
+    let completion = json!({ "object": "chat.completion", "choices": [choice],
+                             "usage": { "prompt_tokens": 7, "completion_tokens": 1 } });
+    let message = json!({ "type": "message", "id": "msg_1", "role": "assistant", "model": "simulator",
+                          "content": [{ "type": "text", "text": "Hi" }],
+                          "stop_reason": "end_turn", "stop_sequence": null,
+                          "usage": { "input_tokens": 7, "output_tokens": 1 } });
+    for (provider, body) in [(Provider::OpenAi, completion), (Provider::Anthropic, message)] {
+        let headers = json!({ "content-type": "application/json" });
+        let script = replies(&[json!({ "raw_sse": body.to_string(), "headers": headers })]);
+        let app = TestApp::start_with(script, Setup { provider, ..Setup::default() }).await;
+        let run = app.session().await.ask("Hello").await;
+        let usage = &run["usage"];
+        assert_eq!(run["output_text"], "Hi", "{provider:?}: {run}");
+        assert_eq!((&usage["input_tokens"], &usage["output_tokens"]), (&json!(7), &json!(1)));
+    }
+}
+
 /// The usage may still arrive. The last event never does, and the connection stays open.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_does_not_wait_for_the_end_of_the_stream() {

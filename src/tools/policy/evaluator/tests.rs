@@ -140,6 +140,7 @@ async fn a_missing_response_is_a_timeout() {
             text: "<tool_use_error>Error calling tool (MultiEdit): MCP error -32603: failed to \
                    evaluate permission: request timed out after 50ms</tool_use_error>"
                 .to_owned(),
+            images: Vec::new(),
             is_error: true,
             error_type: Some(ToolErrorType::Timeout),
             state_changes: Vec::new(),

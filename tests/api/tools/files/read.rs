@@ -1,10 +1,14 @@
 //! `Read`: numbered lines, ranges of lines, and files that it refuses.
 
-use serde_json::json;
-use twostep::tools::builtin::FileOptions;
+use std::fs;
 
-use super::{edit, failure, outcome, read, success, updated, with};
-use crate::support::Setup;
+use serde_json::{Value, json};
+use twostep::tools::builtin::FileOptions;
+use twostep::tools::pdf::Reader;
+
+use super::{edit, failure, outcome, read, script, success, updated, with};
+use crate::support::media::{pixel, png};
+use crate::support::{Session, Setup, TestApp};
 
 const MAIN: &str = "package main\n\nfunc\tmain() {}\n";
 const NUMBERED: &str = "     1→package main\n     2→\n     3→func\tmain() {}";
@@ -29,14 +33,14 @@ async fn the_reminder_follows_if_the_operator_enables_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_are_not_text_are_refused_and_an_empty_file_is_reported_as_empty() {
-    let files = [("empty", ""), ("binary", "a\0b"), ("picture.PNG", "x")];
-    let tool_calls = [read("empty"), read("binary"), read("picture.PNG"), read("nowhere")];
+    let files = [("empty", ""), ("binary", "a\0b"), ("plain.png", "x")];
+    let tool_calls = [read("empty"), read("binary"), read("plain.png"), read("nowhere")];
     assert_eq!(
         outcome(&files, &tool_calls, Setup::default()).await,
         [
             success("The file empty exists and is empty."),
             failure("binary is not a text file"),
-            failure("picture.PNG is not a text file; images are not shown"),
+            success("     1→x"),
             failure("nowhere: there is no such file or folder"),
         ]
     );
@@ -78,4 +82,55 @@ async fn a_long_file_is_read_in_pages_and_its_result_is_not_stored_in_a_file() {
     .await;
     assert!(results[0].1.ends_with("[the file has 300 lines; read on with offset 97]"));
     assert_eq!(results[1], success("- ./\n  - long"));
+}
+
+/// The blocks of a request's last result.
+fn result_blocks(app: &TestApp, request: usize) -> Value {
+    let body = app.upstream().body(request);
+    let last = body["messages"].as_array().unwrap().last().unwrap();
+    last["content"][0]["content"].clone()
+}
+
+/// The text of the first result, as its event reports it.
+async fn reported(session: &Session<'_>) -> Value {
+    let events = session.events().await;
+    let event = events.into_iter().find(|event| event["type"] == "agent.tool_result").unwrap();
+    event["content"][0]["text"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_receives_an_image_and_events_name_it() {
+    let app = TestApp::start(script(&[read("picture")])).await;
+    let pixel = pixel();
+    let bytes = twostep::domain::image::decode(pixel["source"]["data"].as_str().unwrap()).unwrap();
+    fs::write(app.folder.path().join("picture"), bytes).unwrap();
+    let session = app.session().await;
+    assert_eq!(session.ask("Go").await["output_text"], "Done.");
+    let expected = json!([{ "type": "text", "text": "[image/png, 70 bytes]" }, pixel]);
+    assert_eq!(result_blocks(&app, 1), expected);
+    assert_eq!(session.history().await[2]["message"]["content"][0]["content"], expected);
+    assert_eq!(reported(&session).await, "[image/png, 70 bytes]");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_the_model_would_refuse_is_an_error() {
+    let app = TestApp::start(script(&[read("wide.png")])).await;
+    fs::write(app.folder.path().join("wide.png"), png(2001, 0)).unwrap();
+    let session = app.session().await;
+    session.ask("Go").await;
+    let expected =
+        "<tool_use_error>wide.png is 2001x1 pixels; at most 2000x2000 is allowed</tool_use_error>";
+    assert_eq!(result_blocks(&app, 1), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_text_of_a_pdf_is_returned_by_lines() {
+    let mut setup = Setup::default();
+    setup.options.documents = Reader::with_helper(env!("CARGO_BIN_EXE_twostep").into());
+    let app = TestApp::start_with(script(&[read("plain.pdf")]), setup).await;
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/pdf/plain.pdf");
+    fs::copy(source, app.folder.path().join("plain.pdf")).unwrap();
+    app.session().await.ask("Go").await;
+    let text = result_blocks(&app, 1);
+    assert!(text.as_str().unwrap().starts_with("     1→"), "{text}");
 }
