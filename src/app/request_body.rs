@@ -30,13 +30,16 @@ pub(super) fn assemble(
     let mut settings = Settings { max_tokens, ..settings.clone() };
     settings.apply(options);
     let (tools, cache) = (options.tools.as_deref(), form.prompt_cache);
-    let head = match form.chat_completions {
-        None if form.summary => {
-            let settings = Settings { max_tokens, ..settings.for_summary() };
-            Head::Anthropic(anthropic::Head::for_summary(&settings, tools, cache)?)
+    if form.summary {
+        settings = Settings { max_tokens, ..settings.for_summary() };
+    }
+    let head = match (form.chat_completions, form.summary) {
+        (None, false) => Head::Anthropic(anthropic::Head::new(&settings, tools, cache)?),
+        (None, true) => Head::Anthropic(anthropic::Head::for_summary(&settings, tools, cache)?),
+        (Some(dialect), false) => Head::OpenAi(openai::Head::new(&settings, tools, dialect)?),
+        (Some(dialect), true) => {
+            Head::OpenAi(openai::Head::for_summary(&settings, tools, dialect)?)
         }
-        None => Head::Anthropic(anthropic::Head::new(&settings, tools, cache)?),
-        Some(dialect) => Head::OpenAi(openai::Head::new(&settings, tools, dialect)?),
     };
     let mut view = view.clone();
     view.changes.truncate(form.sent_changes);

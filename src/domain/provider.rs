@@ -79,7 +79,6 @@ impl Provider {
                 "beta_features",
                 "cache_marks",
                 "citations",
-                "compaction",
                 "context_edits",
                 "documents",
                 "model_metadata",

@@ -23,9 +23,11 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use crate::domain::message::BadContent;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::{Dialect, Provider};
 use crate::domain::session::Settings;
+use crate::domain::stop_reason::ModelStop;
 use crate::domain::tool::ToolChoice;
 
 pub use error::{ErrorKind, ModelError};
@@ -117,28 +119,32 @@ impl Model {
         }
     }
 
-    /// Returns true if the server can summarize a conversation (compaction).
-    pub const fn can_compact(&self) -> bool {
-        match self {
-            Self::Anthropic(_) => true,
-            Self::OpenAi(_) => false,
-        }
-    }
-
-    /// Builds the head of a request for a summary instead of an answer; `None` if the protocol
-    /// cannot summarize.
+    /// Builds the head of a request for a summary instead of an answer.
     pub fn summary_head(
         &self,
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
         prompt_cache: Option<CacheTtl>,
-    ) -> Result<Option<Head>, serde_json::Error> {
+    ) -> Result<Head, serde_json::Error> {
         match self {
             Self::Anthropic(_) => {
-                let head = anthropic::Head::for_summary(settings, tools_of_run, prompt_cache)?;
-                Ok(Some(Head::Anthropic(head)))
+                anthropic::Head::for_summary(settings, tools_of_run, prompt_cache)
+                    .map(Head::Anthropic)
             }
-            Self::OpenAi(_) => Ok(None),
+            Self::OpenAi(client) => {
+                openai::Head::for_summary(settings, tools_of_run, client.dialect())
+                    .map(Head::OpenAi)
+            }
+        }
+    }
+
+    /// Returns the summary in the reply to such a request, as a JSON array of blocks; none if it has
+    /// none.
+    pub fn summary_of(&self, reply: &Reply) -> Result<Option<String>, BadContent> {
+        match self {
+            Self::Anthropic(_) if reply.stop == ModelStop::Compaction => reply.content.summary(),
+            Self::Anthropic(_) => Ok(None),
+            Self::OpenAi(_) => openai::summary_of(reply),
         }
     }
 
@@ -176,8 +182,7 @@ impl Head {
     pub fn bytes(&self) -> usize {
         match self {
             Self::Anthropic(head) => head.bytes(),
-            // Only compaction uses the size, and this protocol has no compaction.
-            Self::OpenAi(_) => 0,
+            Self::OpenAi(head) => head.bytes(),
         }
     }
 

@@ -29,6 +29,14 @@ struct Fields {
     code: Value,
 }
 
+/// Parts of the messages of servers that refuse a request because it does not fit into the context
+/// window, and whose code does not say so: OpenAI and vLLM, OpenRouter, Gemini, llama.cpp.
+const TOO_LONG: [&str; 3] = [
+    "maximum context length",
+    "exceeds the maximum number of tokens allowed",
+    "exceeds the available context size",
+];
+
 /// Parses the body of an error response.
 pub(super) fn read(status: u16, body: &[u8]) -> Option<ErrorReport> {
     parse(Some(status), std::str::from_utf8(body).ok()?)
@@ -64,6 +72,12 @@ impl Fields {
         let is = |known: &[&str]| words.iter().flatten().any(|word| known.contains(word));
         if is(&["insufficient_quota", "billing_hard_limit_reached"]) {
             return ErrorKind::Billing;
+        }
+        let message = self.message.as_deref().unwrap_or_default();
+        if is(&["context_length_exceeded", "exceed_context_size_error"])
+            || TOO_LONG.iter().any(|words| message.contains(words))
+        {
+            return ErrorKind::RequestTooLarge;
         }
         let code_status = self.code.as_u64().and_then(|code| u16::try_from(code).ok());
         if let Some(status) = status.or(code_status).filter(|status| *status >= 400) {
@@ -108,6 +122,15 @@ mod tests {
                 r#"{"object":"error","message":"m","type":"BadRequestError","code":400}"#,
                 ErrorKind::InvalidRequest,
             ),
+            (
+                r#"{"error":{"message":"m","type":"invalid_request_error",
+                    "code":"context_length_exceeded"}}"#,
+                ErrorKind::RequestTooLarge,
+            ),
+            (
+                r#"{"error":{"message":"m","type":"exceed_context_size_error","code":400}}"#,
+                ErrorKind::RequestTooLarge,
+            ),
             (r#"{"error":{"message":"m","type":"odd"}}"#, ErrorKind::Other("odd".to_owned())),
         ];
         for (data, kind) in table {
@@ -123,6 +146,11 @@ mod tests {
         let read = |status, body| read(status, body).map(parsed);
         assert_eq!(read(429, quota), Some((ErrorKind::Billing, "m".to_owned())));
         assert_eq!(read(429, other), Some((ErrorKind::RateLimit, "m".to_owned())));
+        for message in TOO_LONG {
+            let body = format!(r#"{{"error":{{"message":"It {message} of 8."}}}}"#);
+            let kind = super::read(400, body.as_bytes()).map(|report| report.kind);
+            assert_eq!(kind, Some(ErrorKind::RequestTooLarge), "{message}");
+        }
         assert_eq!(read(404, other), Some((ErrorKind::NotFound, "m".to_owned())));
         assert_eq!(read(502, b"<html>"), None);
     }

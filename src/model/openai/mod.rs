@@ -13,6 +13,7 @@ mod parts;
 mod provider_state;
 mod refused_content;
 mod request;
+mod summary;
 mod think_tags;
 mod translate;
 
@@ -20,3 +21,4 @@ pub use client::{Client, ClientConfig, ReplyStream};
 pub use provider_state::has_provider_state;
 pub use refused_content::refused_content;
 pub use request::{Head, body};
+pub use summary::summary_of;

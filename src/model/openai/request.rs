@@ -3,13 +3,16 @@
 //! The translation of a message does not depend on later messages, and the members that vary follow
 //! the messages, so servers find the prefix that they cached for the previous request.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::options::{ResponseFormat, reasoning_effort, system_text};
-use super::translate::{Message, translate};
+use super::summary::request_text;
+use super::translate::{Message, push_user_text, translate};
 use crate::domain::provider::{Dialect, MaxTokensField};
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
@@ -21,6 +24,8 @@ pub struct Head {
     has_tools: bool,
     has_system: bool,
     takes_images: bool,
+    /// The text that asks for a summary instead of an answer.
+    summary: Option<Arc<str>>,
 }
 
 #[derive(Serialize)]
@@ -128,7 +133,25 @@ impl Head {
             let system = Message::System { content: &system_text(&settings.system)? };
             text.push_str(&serde_json::to_string(&system)?);
         }
-        Ok(Self { text: text.into(), has_tools, has_system, takes_images: dialect.takes_images })
+        let takes_images = dialect.takes_images;
+        Ok(Self { text: text.into(), has_tools, has_system, takes_images, summary: None })
+    }
+
+    /// Builds the head of a request for a summary: a message that asks for it follows the history, and
+    /// calls are forbidden.
+    pub fn for_summary(
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+        dialect: Dialect,
+    ) -> Result<Self, serde_json::Error> {
+        let instructions = settings.context.compact_instructions.as_deref();
+        let head = Self::new(settings, tools_of_run, dialect)?;
+        Ok(Self { summary: Some(request_text(instructions).into()), ..head })
+    }
+
+    /// The number of bytes that all requests begin with.
+    pub const fn bytes(&self) -> usize {
+        self.text.len()
     }
 
     /// Returns true if the system prompt precedes the history.
@@ -146,10 +169,13 @@ impl Head {
 /// API, separated by commas.
 pub fn body(head: &Head, transcript: &str, choice: &ToolChoice) -> Bytes {
     let history = format!("[{transcript}]");
-    let messages = translate(&history, head.takes_images).unwrap_or_else(|error| {
+    let mut messages = translate(&history, head.takes_images).unwrap_or_else(|error| {
         tracing::error!(%error, "stored history not readable");
         Vec::new()
     });
+    if let Some(text) = &head.summary {
+        push_user_text(&mut messages, text);
+    }
     let mut body = Vec::with_capacity(head.text.len() + transcript.len() + 64);
     body.extend_from_slice(&head.text);
     for (at, message) in messages.iter().enumerate() {
@@ -162,6 +188,7 @@ pub fn body(head: &Head, transcript: &str, choice: &ToolChoice) -> Bytes {
     body.push(b']');
     // The protocol allows these members only together with tools.
     if head.has_tools {
+        let choice = if head.summary.is_some() { &ToolChoice::None } else { choice };
         append_choice(&mut body, choice);
     }
     body.push(b'}');

@@ -240,6 +240,11 @@ fn push_user<'a>(
     push_user_parts(messages, images);
 }
 
+/// Adds a text of the user.
+pub(super) fn push_user_text(messages: &mut Vec<Message<'static>>, text: &str) {
+    push_user_parts(messages, vec![Part::Text(text.to_owned())]);
+}
+
 fn push_user_parts(messages: &mut Vec<Message<'static>>, parts: Vec<Part>) {
     if parts.is_empty() {
         return;

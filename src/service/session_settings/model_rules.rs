@@ -6,7 +6,6 @@ use super::context::SessionContext;
 use crate::domain::context::SUMMARY_TOKENS;
 use crate::domain::model::{ModelRef, Models};
 use crate::domain::output_schema::{UnsupportedPart, unsupported_part};
-use crate::domain::provider::Provider;
 use crate::domain::run_options::RunOptions;
 use crate::domain::server_tool::{ServerTool, has_cited_server_tool};
 use crate::domain::session::Settings;
@@ -69,9 +68,7 @@ impl ModelRules {
 
     fn default_compact_at(&self, model: ModelRef<'_>, has_compact_edit: bool) -> Option<i64> {
         let known = self.models.find(model);
-        let is_supported = self.models.protocol(model) == Provider::Anthropic
-            && known.compaction != Some(false)
-            && !has_compact_edit;
+        let is_supported = known.compaction != Some(false) && !has_compact_edit;
         let max = known.max_input_tokens.and_then(|window| i64::try_from(window / 5 * 4).ok());
         let at = self.compact_at.map(|at| max.map_or(at, |max| at.min(max))).or(max);
         at.filter(|at| is_supported && *at > 0)

@@ -9,9 +9,8 @@
 
 /// [`sqlx::query_as!`] with the text of a variant, and the values of the columns `$of`.
 ///
-/// `p` gives each parameter its name; the build compares these names with the caller's. It is not
-/// materialized, so it costs nothing. A parameter has one element for each step, or for each row of
-/// a step. `n` is the position of a step, from 1.
+/// `p` gives each parameter its name, and costs nothing, because it is not materialized. A parameter
+/// has one element for each step, or for each row of a step. `n` is the position of a step, from 1.
 macro_rules! step_query {
     (plain $row:ident, $of:expr) => {
         step_query!(
@@ -115,8 +114,7 @@ macro_rules! step_query {
                 call_wait_reasons: &$of.calls.wait_reasons as _,
                 call_diffs: &$of.calls.diffs as _, call_sources: &$of.calls.sources as _,
                 call_sub_agent_runs: &$of.calls.sub_agent_runs as _,
-                call_durations: &$of.calls.durations,
-                call_contents: &$of.calls.contents as _
+                call_durations: &$of.calls.durations, call_contents: &$of.calls.contents as _
             }
         )
     };
@@ -334,11 +332,10 @@ FROM locked LEFT JOIN session s ON s.n = locked.n"#
             message_stop_reasons: &$of.messages.stop_reasons as _,
             message_usages: &$of.messages.usages as _,
             message_stop_sequences: &$of.messages.stop_sequences as _,
-            message_event_counts: &$of.messages.event_counts,
-            planned_steps: &$of.planned.steps, planned_positions: &$of.planned.positions,
-            planned_ids: &$of.planned.ids as _, planned_names: &$of.planned.names as _,
-            planned_states: &$of.planned.states as _, planned_results: &$of.planned.results as _,
-            planned_executions: &$of.planned.executions,
+            message_event_counts: &$of.messages.event_counts, planned_steps: &$of.planned.steps,
+            planned_positions: &$of.planned.positions, planned_ids: &$of.planned.ids as _,
+            planned_names: &$of.planned.names as _, planned_states: &$of.planned.states as _,
+            planned_results: &$of.planned.results as _, planned_executions: &$of.planned.executions,
             planned_durations: &$of.planned.durations,
             planned_error_types: &$of.planned.error_types as _,
             planned_sandboxes: &$of.planned.sandboxes as _,

@@ -85,11 +85,9 @@ impl Compactor {
         let is_enabled = run.settings().context.compact_at.is_some();
         let last_seq = state.writer.last_message_seq();
         let has_earlier_messages = last_seq > state.writer.transcript.compacted() + 1;
-        let is_supported = run.model().server.client.can_compact();
         state.progress.is_at_first_request()
             && is_enabled
             && has_earlier_messages
-            && is_supported
             && !self.has_tried
     }
 
@@ -154,9 +152,7 @@ impl SummaryRequest<'_> {
         model: &mut ModelCalls<'_>,
     ) -> Result<SummaryResult, StopCause> {
         let run_id = state.run.run_id();
-        let Some((request, form)) = self.request(state, model)? else {
-            return Ok(SummaryResult::Failed);
-        };
+        let (request, form) = self.request(state, model)?;
         match model.reserve(&state.writer, &request, &form).await {
             Err(StopCause::Budget(exceeded)) => {
                 tracing::info!(run.id = %run_id, %exceeded, "history not summarized");
@@ -199,12 +195,11 @@ impl SummaryRequest<'_> {
         &self,
         state: &RunState<'_>,
         model: &ModelCalls<'_>,
-    ) -> Result<Option<(Request, RequestForm)>, StopCause> {
+    ) -> Result<(Request, RequestForm), StopCause> {
         let (run, services) = (state.run, state.run.services);
         let settings = run.settings().for_summary();
         let cache = services.prompt_cache;
         let head = run.model().server.client.summary_head(&settings, run.run_tools(), cache)?;
-        let Some(head) = head else { return Ok(None) };
         let view = state.writer.transcript.view();
         let text = sent_before(self.earlier.up_to(self.end), view.clone());
         let is_compacted = view.compaction.is_some();
@@ -213,7 +208,7 @@ impl SummaryRequest<'_> {
         let max_tokens = Some(settings.max_tokens);
         let form = model.form(&state.writer, messages, &ToolChoice::AUTO, max_tokens);
         let form = RequestForm { summary: true, ..form };
-        Ok(Some((head.request(messages, &ToolChoice::AUTO), form)))
+        Ok((head.request(messages, &ToolChoice::AUTO), form))
     }
 
     /// The summary of the reply, unless there is none or it is no shorter than the history.
@@ -223,8 +218,7 @@ impl SummaryRequest<'_> {
         reply: &Reply,
     ) -> Result<Option<Compaction>, StopCause> {
         let (run, tokens_before) = (state.run, self.tokens);
-        let summary = reply.content.summary()?.filter(|_| reply.stop == ModelStop::Compaction);
-        let Some(content) = summary else {
+        let Some(content) = run.model().server.client.summary_of(reply)? else {
             let stop = reply.stop.as_str();
             tracing::warn!(run.id = %run.run_id(), stop, "reply to a summary request has no summary");
             return Ok(None);

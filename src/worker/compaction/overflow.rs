@@ -55,7 +55,7 @@ impl Compactor {
             return self.may_compact(state);
         }
         let is_enabled = state.run.settings().context.compact_at.is_some();
-        is_enabled && !self.has_failed && state.run.model().server.client.can_compact()
+        is_enabled && !self.has_failed
     }
 
     /// Compacts the history of a request that is too long. Returns true on success.

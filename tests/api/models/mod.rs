@@ -3,6 +3,7 @@
 mod broken_streams;
 mod catalog;
 pub(crate) mod certificates;
+mod chat_compaction;
 mod chat_completions;
 mod chat_dialects;
 mod compaction;

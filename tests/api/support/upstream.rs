@@ -55,6 +55,10 @@ impl Upstream {
                 continue;
             }
             let messages = body["messages"].as_array().unwrap();
+            let last_text = messages.last().and_then(|message| message["content"].as_str());
+            if last_text.is_some_and(|text| text.starts_with("Summarize the conversation")) {
+                continue;
+            }
             // A system prompt among the messages is the same in all sessions.
             let first = messages.iter().find(|message| message["role"] != "system").unwrap();
             let key = format!("{}{first}", body["model"]);

@@ -1,0 +1,127 @@
+//! Compaction with Chat Completions: the model is asked for the summary in a message.
+
+use serde_json::{Value, json};
+use twostep::domain::provider::Provider;
+
+use crate::support::{Session, Setup, TestApp, calls, says};
+
+const SUMMARY: &str = "They spoke of one, two and \"three\".";
+const INSTRUCTIONS: &str = "Summarize the conversation. Keep all numbers.";
+
+/// A text of about 1,000 tokens in the simulator's count.
+fn long(word: &str) -> String {
+    format!("{word}. {}", "x".repeat(4000))
+}
+
+async fn start(script: Value, window: Option<u64>) -> TestApp {
+    let setup = Setup { provider: Provider::OpenAi, window, ..Setup::default() };
+    TestApp::start_with(script, setup).await
+}
+
+/// A script that answers `Yes.` to every message, and this reply to the request for a summary.
+fn script(summary: &Value) -> Value {
+    json!({ "conversations": [
+        { "when": INSTRUCTIONS, "replies": [summary] },
+        { "replies": [says("Yes.")] },
+    ], "otherwise": "refuse" })
+}
+
+fn settings(compact_at: u32) -> Value {
+    let context = json!({ "compact_at": compact_at, "compact_instructions": INSTRUCTIONS });
+    json!({ "tools": ["get_time"], "context": context })
+}
+
+async fn compactions(session: &Session<'_>) -> Vec<Value> {
+    let events = session.events().await;
+    let compacted = events.into_iter().filter(|event| event["type"] == "agent.context_compacted");
+    compacted.map(|event| event["up_to"].clone()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_is_asked_for_a_summary_which_replaces_the_messages() {
+    let app = start(script(&says(SUMMARY)), None).await;
+    let session = app.session_with(settings(3000)).await;
+    for word in ["One", "Two", "Three"] {
+        session.ask(&long(word)).await;
+    }
+    assert_eq!(compactions(&session).await, [4]);
+    let upstream = app.upstream();
+    let asked = upstream.body(2);
+    let last = asked["messages"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(last, json!({ "role": "user", "content": INSTRUCTIONS }));
+    assert_eq!(asked["tool_choice"], "none");
+    let kept = upstream.body(3)["messages"].clone();
+    let text = format!("Summary of the conversation so far:\n\n{SUMMARY}\n\n{}", long("Three"));
+    let system = json!({ "role": "system", "content": kept[0]["content"] });
+    assert_eq!(kept, json!([system, { "role": "user", "content": text }]));
+
+    // The request is recorded as it was sent, no reader sees the summary as an answer, and another
+    // process continues from it.
+    let runs: Value = app.get(&session.path("/runs")).send().await.unwrap().json().await.unwrap();
+    let newest =
+        runs["data"].as_array().unwrap().iter().max_by_key(|run| run["id"].as_str()).unwrap();
+    let path = format!("/runs/{}/requests/1", newest["id"].as_str().unwrap());
+    let shown: Value = app.get(&session.path(&path)).send().await.unwrap().json().await.unwrap();
+    assert_eq!(shown["body"], asked);
+    assert!(!session.events().await.iter().any(|event| event["type"] == "agent.message"
+        && event["content"][0]["text"] == SUMMARY));
+    let id = session.id.clone();
+    let app = app
+        .restarted_with(
+            script(&says(SUMMARY)),
+            Setup { provider: Provider::OpenAi, ..Setup::default() },
+        )
+        .await;
+    app.existing_session(&id).ask("Four").await;
+    let sent = app.upstream().body(0)["messages"].clone();
+    assert_eq!((&sent[1], sent.as_array().unwrap().len()), (&kept[1], 4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_request_is_too_long_goes_on_with_a_summary() {
+    let reads = || calls("read_file", json!({ "path": "notes.txt" }));
+    let script = json!({ "conversations": [
+        { "when": INSTRUCTIONS, "replies": [says(SUMMARY)] },
+        { "when": "Read", "replies": [reads(), reads(), reads(), says("Done.")] },
+    ], "otherwise": "refuse" });
+    let app = start(script, Some(5500)).await;
+    let session = app
+        .session_with(json!({ "tools": ["read_file"],
+        "context": { "compact_at": 4500, "compact_instructions": INSTRUCTIONS } }))
+        .await;
+    app.write_file("notes.txt", &"It is unknown where it was.\n".repeat(300));
+    let run = session.ask("Read it all").await;
+    assert_eq!(compactions(&session).await.len(), 1, "{run}");
+    let refusals = app.simulator.refusals();
+    assert!(refusals[0].contains("maximum context length"), "{refusals:?}");
+    app.stop_unchecked().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_incomplete_or_blank_summary_replaces_nothing() {
+    let mut incomplete = says(SUMMARY);
+    incomplete["stop_reason"] = json!("max_tokens");
+    for summary in [incomplete, says(" ")] {
+        let app = start(script(&summary), None).await;
+        let session = app.session_with(settings(3000)).await;
+        for word in ["One", "Two", "Three"] {
+            assert_eq!(session.ask(&long(word)).await["output_text"], "Yes.", "{summary}");
+        }
+        assert_eq!(compactions(&session).await, [] as [Value; 0], "{summary}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_instructions_of_the_session_the_model_is_asked_to_keep_what_later_work_needs() {
+    let asks = "You will continue it with your summary";
+    let script = json!({ "conversations": [
+        { "when": asks, "replies": [says(SUMMARY)] },
+        { "replies": [says("Yes.")] },
+    ], "otherwise": "refuse" });
+    let app = start(script, None).await;
+    let session = app.session_with(json!({ "tools": [], "context": { "compact_at": 3000 } })).await;
+    for word in ["One", "Two", "Three"] {
+        session.ask(&long(word)).await;
+    }
+    assert_eq!(compactions(&session).await, [4]);
+}
