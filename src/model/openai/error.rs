@@ -30,7 +30,7 @@ struct Fields {
 }
 
 /// Parts of the messages of servers that refuse a request because it does not fit into the context
-/// window, and whose code does not say so: OpenAI and vLLM, OpenRouter, Gemini, llama.cpp.
+/// window, and whose code does not say so: `OpenAI` and vLLM, `OpenRouter`, Gemini, llama.cpp.
 const TOO_LONG: [&str; 3] = [
     "maximum context length",
     "exceeds the maximum number of tokens allowed",

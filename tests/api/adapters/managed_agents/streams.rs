@@ -46,8 +46,10 @@ async fn a_stream_begins_with_the_present_and_replays_after_the_last_event_id() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn previews_are_sent_for_the_requested_types_only() {
-    let app =
-        TestApp::start(json!({ "conversations": [{ "replies": [thinks("It is noon.")] }] })).await;
+    // A reader that first hears of an event when it is stored gets no previews of it.
+    let mut reply = thinks("It is noon.");
+    reply["pace_ms"] = json!(50);
+    let app = TestApp::start(json!({ "conversations": [{ "replies": [reply] }] })).await;
     let sdk = Sdk::new(&app);
     for (query, starts, has_text) in [
         ("", vec![], false),
