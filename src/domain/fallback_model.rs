@@ -24,6 +24,9 @@ pub struct FallbackModel {
     /// because the model does not accept them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_plain: bool,
+    /// True if the model supports tool search, for sessions with deferred tools.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tool_search: bool,
 }
 
 impl Settings {
@@ -41,6 +44,7 @@ impl Settings {
         settings.price = fallback.price;
         settings.max_tokens =
             fallback.max_tokens.map_or(self.max_tokens, |most| most.min(self.max_tokens));
+        settings.set_tool_search(fallback.tool_search);
         if fallback.is_plain {
             settings.thinking = None;
             settings.model_options.effort = None;

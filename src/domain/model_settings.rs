@@ -39,6 +39,9 @@ pub struct ModelSettings {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
     pub server_tools: Vec<Box<RawValue>>,
+    /// True if the session has deferred tools and the model supports tool search.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tool_search: bool,
 }
 
 /// The text decides, as for all pinned settings.
@@ -62,6 +65,7 @@ impl Settings {
             compact_at: self.context.compact_at,
             compact_max_tokens: self.context.compact_max_tokens,
             server_tools: Vec::new(),
+            tool_search: self.deferred_tools.as_ref().is_some_and(|tools| tools.by_reference),
         }
     }
 
@@ -74,6 +78,7 @@ impl Settings {
         self.price = new.price;
         self.context.compact_at = new.compact_at;
         self.context.compact_max_tokens = new.compact_max_tokens;
+        self.set_tool_search(new.tool_search);
         if !new.server_tools.is_empty() {
             self.replace_tools(&new.server_tools);
         }

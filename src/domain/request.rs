@@ -62,11 +62,20 @@ pub struct RequestForm {
     /// session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<usize>,
+    /// The number of bytes of the body that the model did not read: definitions of deferred tools, less
+    /// those that its server inserted in addition. Negative if it inserted more.
+    #[serde(default, skip_serializing_if = "is_none_unread")]
+    pub unread: i64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde takes")]
 const fn is_zero(count: &usize) -> bool {
     *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde takes")]
+const fn is_none_unread(bytes: &i64) -> bool {
+    *bytes == 0
 }
 
 /// A finished request, stored with the step that follows from it.

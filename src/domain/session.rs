@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::agent::AgentVersion;
 use super::budget::Budget;
 use super::context::Context;
+use super::deferred_tools::DeferredTools;
 use super::fallback_model::FallbackModel;
 use super::fork::ForkedFrom;
 use super::ids::{EnvironmentId, RunId, SessionId};
@@ -89,6 +90,10 @@ pub struct Settings {
     /// The names of the tools of the service whose descriptions the session has changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub described_tools: Vec<String>,
+    /// The tools whose definitions the model has to find; none if there are no such tools. Boxed, because
+    /// settings are part of many large futures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferred_tools: Option<Box<DeferredTools>>,
     /// The party that runs the tools.
     #[serde(default, skip_serializing_if = "Dispatch::is_auto")]
     pub dispatch: Dispatch,
@@ -249,13 +254,17 @@ impl Settings {
     pub fn client_tool_names(&self) -> Vec<String> {
         match self.dispatch {
             Dispatch::Auto => self.client_tools.clone(),
-            Dispatch::Client => names_of_others(&self.tools),
+            Dispatch::Client => {
+                let mut names = names_of_others(&self.tools);
+                names.retain(|name| !self.is_tool_search(name));
+                names
+            }
         }
     }
 
     /// Returns `true` if the client runs calls of this tool.
     pub fn is_client_tool(&self, options: &RunOptions, name: &str) -> bool {
-        self.dispatch == Dispatch::Client
+        (self.dispatch == Dispatch::Client && !self.is_tool_search(name))
             || self.client_tools.iter().any(|tool| tool == name)
             || options.tool_names().iter().any(|tool| tool == name)
     }
@@ -280,6 +289,14 @@ impl Settings {
             && !names.contains(name)
         {
             return Some(format!("the session has no tool {name:?}"));
+        }
+        if let ToolChoice::Tool { name, .. } = choice
+            && self.is_deferred(name)
+        {
+            return Some(format!(
+                "the tool {name} is deferred: the model calls it when it has found it, and cannot be \
+                 forced to"
+            ));
         }
         if model.forced_tool_choice == Some(false) {
             return Some(format!("the model {} refuses a forced tool choice", self.model));

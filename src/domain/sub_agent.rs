@@ -37,6 +37,9 @@ pub struct SubAgent {
     /// The price of that model's tokens, if the operator configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// True if that model supports tool search, for sessions with deferred tools.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tool_search: bool,
     /// The output budget of one request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
@@ -58,6 +61,7 @@ impl SubAgent {
             model: None,
             provider: None,
             price: None,
+            tool_search: false,
             max_tokens: None,
             tools: None,
             limits: Limits::default(),

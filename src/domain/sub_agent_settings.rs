@@ -2,6 +2,7 @@
 
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::deferred_tools::with_listing;
 use super::generation::Generation;
 use super::limits::Limits;
 use super::session::Settings;
@@ -37,7 +38,7 @@ impl Settings {
         let mut settings = self.clone();
         settings.sub_agents.clear();
         settings.client_tools.clear();
-        settings.tools = self.tools_of(agent)?;
+        self.give_tools(agent, &mut settings)?;
         settings.system = agent.system.as_deref().unwrap_or(SYSTEM).into();
         settings.model_options.output_schema = None;
         // A forced call would be the sub-agent's first, whatever its task is.
@@ -50,6 +51,7 @@ impl Settings {
             settings.provider.clone_from(&agent.provider);
             settings.fallback_models.clear();
             settings.price = agent.price;
+            settings.set_tool_search(agent.tool_search);
             // The thinking settings were checked against the session's model only.
             settings.thinking = None;
             settings.model_options.effort = None;
@@ -68,17 +70,31 @@ impl Settings {
         Ok(settings)
     }
 
-    fn tools_of(&self, agent: &SubAgent) -> serde_json::Result<Box<RawValue>> {
+    /// Gives a sub-agent its tools, and `ToolSearch` if one of them is deferred.
+    fn give_tools(&self, agent: &SubAgent, settings: &mut Self) -> serde_json::Result<()> {
         let definitions: Vec<&RawValue> = serde_json::from_str(self.tools.get())?;
         let is_theirs = |name: &str| {
             let is_named =
                 agent.tools.as_ref().is_none_or(|named| named.iter().any(|it| it == name));
             is_named && is_for_sub_agents(name) && !self.client_tools.iter().any(|it| it == name)
         };
-        let kept = definitions
-            .into_iter()
-            .filter(|raw| defined_name(raw).is_some_and(|it| is_theirs(&it)));
-        to_raw_value(&kept.collect::<Vec<_>>())
+        if let Some(mut deferred) = settings.deferred_tools.take() {
+            deferred.names.retain(|name| is_theirs(name));
+            settings.deferred_tools = Some(deferred).filter(|tools| !tools.names.is_empty());
+        }
+        let deferred = settings.deferred_tools.as_ref();
+        let mut kept = Vec::new();
+        for json in definitions {
+            let Some(name) = defined_name(json) else { continue };
+            if self.is_tool_search(&name) {
+                let listed = deferred.map(|tools| with_listing(json, &tools.names)).transpose()?;
+                kept.extend(listed);
+            } else if is_theirs(&name) {
+                kept.push(json.to_owned());
+            }
+        }
+        settings.tools = to_raw_value(&kept)?;
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod anthropic;
 pub mod catalog;
 mod connections;
+mod deferred_tools;
 mod error;
 mod http;
 mod input;
@@ -29,6 +30,7 @@ use crate::domain::provider::{Dialect, Provider};
 use crate::domain::session::Settings;
 use crate::domain::stop_reason::ModelStop;
 use crate::domain::tool::ToolChoice;
+use deferred_tools::{DeferredInHead, DeferredTools};
 
 pub use error::{ErrorKind, ModelError};
 pub use http::BadClient;
@@ -186,12 +188,42 @@ impl Head {
         }
     }
 
-    /// The number of bytes of a body before its messages, if these are the text of [`Messages`].
-    pub fn messages_start(&self) -> Option<usize> {
+    /// The number of bytes of a body before its messages, if these are sent as they are.
+    pub fn messages_start(&self, messages: &str) -> Option<usize> {
         match self {
-            Self::Anthropic(head) => Some(head.bytes()),
+            Self::Anthropic(head) => {
+                let deferred = self.deferred();
+                let is_unchanged = deferred.is_none_or(|tools| tools.sends_unchanged(messages));
+                is_unchanged.then(|| head.bytes())
+            }
             Self::OpenAi(_) => None,
         }
+    }
+
+    /// The number of bytes of a body with these messages that the model does not read; negative if it
+    /// reads more than the body has.
+    pub fn unread_bytes(&self, messages: &str) -> i64 {
+        self.deferred().map_or(0, |tools| tools.unread_bytes(messages))
+    }
+
+    /// The number of bytes that a body with these messages has in addition to its head and the messages.
+    pub fn added_bytes(&self, messages: &str) -> i64 {
+        self.deferred().map_or(0, |tools| tools.added_bytes(messages))
+    }
+
+    /// The names of the deferred tools that these messages have found and whose definitions the request
+    /// contains in addition to those of the head, in the order in which they were found.
+    pub fn found_tools(&self, messages: &str) -> Vec<String> {
+        let found = self.deferred().into_iter().flat_map(|tools| tools.found(messages));
+        found.map(|tool| tool.name.clone()).collect()
+    }
+
+    fn deferred(&self) -> Option<&DeferredTools> {
+        let deferred = match self {
+            Self::Anthropic(head) => head.deferred(),
+            Self::OpenAi(head) => head.deferred(),
+        };
+        deferred.map(DeferredInHead::tools)
     }
 
     /// Builds a request from the head, these messages and a tool choice.

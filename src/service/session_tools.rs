@@ -7,6 +7,7 @@ use super::client_tool::{ClientTool, DescribedTool, SessionTool, definitions, jo
 use super::error::{Error, FieldError};
 use super::server_tool::SessionServerTool;
 use super::state::Service;
+use crate::domain::deferred_tools::TOOL_SEARCH;
 use crate::domain::model::ModelRef;
 use crate::domain::tool::defined_names;
 
@@ -48,7 +49,12 @@ pub(crate) fn session_tools(
     let named = Named::of(service, wanted.unwrap_or_default());
     let names = if wanted.is_some() { Some(named.own.as_slice()) } else { defaults };
     let own = service.tools.definitions(names).map_err(|name| {
-        Error::field("/tools", format!("names a tool that does not exist: {name:?}"))
+        let message = if name == TOOL_SEARCH {
+            format!("names {TOOL_SEARCH}, which a session has if it has `deferred_tools`")
+        } else {
+            format!("names a tool that does not exist: {name:?}")
+        };
+        Error::field("/tools", message)
     })?;
     let own = named.with_descriptions(service, own)?;
     let own = joined(&own, &named.server_definitions(service, model)?)?;

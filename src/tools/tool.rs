@@ -1,6 +1,7 @@
 //! The trait of tools, and the context of a call.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -17,6 +18,7 @@ use super::read_state::ReadState;
 use super::sampling::SamplingAccess;
 use super::workspace::{Draft, Workspace};
 use crate::domain::claim::Fence;
+use crate::domain::deferred_tools::DeferredDefinition;
 use crate::domain::ids::{RunId, WorkerId};
 use crate::domain::permission::PermissionMode;
 use crate::domain::provenance::ResultOrigin;
@@ -114,6 +116,8 @@ pub struct ToolContext {
     pub caller: Caller,
     /// Access to the session's model, for tools that request a completion.
     pub model: SamplingAccess,
+    /// The deferred tools of the session.
+    pub deferred_tools: Arc<[DeferredDefinition]>,
     /// The time at which the run reaches its limit of seconds, if it has one.
     pub run_limit: Option<RunLimit>,
 }
@@ -141,6 +145,7 @@ impl ToolContext {
             after_plan: None,
             caller: Caller::default(),
             model: SamplingAccess::default(),
+            deferred_tools: Arc::new([]),
             run_limit: None,
         }
     }

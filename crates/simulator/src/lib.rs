@@ -11,6 +11,7 @@ mod cache;
 mod chat;
 mod containers;
 mod context;
+mod deferred;
 mod demo;
 mod emit;
 mod headers;

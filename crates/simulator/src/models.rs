@@ -107,6 +107,16 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// True if the model expands references to deferred tools. Documentation of the tool search tool,
+    /// "Model compatibility": Opus and Sonnet from 4.0, Haiku from 4.5.
+    pub(crate) fn has_tool_search(self) -> bool {
+        match self.family {
+            Family::Simulator | Family::Fable | Family::Other => true,
+            Family::Opus | Family::Sonnet => self.version >= (4, 0),
+            Family::Haiku => self.version >= (4, 5),
+        }
+    }
+
     /// True if `messages` can contain system messages.
     pub(crate) fn takes_system_messages(self) -> bool {
         match self.family {

@@ -113,6 +113,9 @@ pub struct Capabilities {
     /// `web_search_20260209`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dynamic_filtering: Option<bool>,
+    /// True if the model's server expands references to deferred tools (tool search).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_search: Option<bool>,
     /// Minimum length of a cached prefix in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_cache_tokens: Option<u64>,
@@ -140,6 +143,7 @@ impl Capabilities {
             ("structured_outputs", self.structured_outputs),
             ("thinking", takes_some(self.thinking.as_ref().map(Vec::len))),
             ("tool_calls_from_code", self.dynamic_filtering),
+            ("tool_search", self.tool_search),
         ];
         features.into_iter().filter(|(_, has)| *has == Some(false)).map(|(name, _)| name).collect()
     }
@@ -164,6 +168,7 @@ impl Capabilities {
             context_management: self.context_management.or(other.context_management),
             compaction: self.compaction.or(other.compaction),
             dynamic_filtering: self.dynamic_filtering.or(other.dynamic_filtering),
+            tool_search: self.tool_search.or(other.tool_search),
             min_cache_tokens: self.min_cache_tokens.or(other.min_cache_tokens),
         }
     }

@@ -58,6 +58,7 @@ impl ProviderModels {
                 context_management: None,
                 compaction: None,
                 dynamic_filtering: None,
+                tool_search: None,
                 min_cache_tokens: None,
                 ..known
             },

@@ -111,6 +111,9 @@ pub(in crate::http) struct SessionResource {
     context: Context,
     /// The names of the tools, pinned at creation, in their order.
     tools: Vec<String>,
+    /// The names of the tools whose definitions the model has to find with `ToolSearch`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    deferred_tools: Vec<String>,
     /// The workspace folder; null if the session has a folder of its own, and for browser tokens.
     #[schema(required)]
     workspace: Option<String>,
@@ -240,6 +243,7 @@ impl SessionResource {
             betas: options.betas,
             tool_choice: options.tool_choice,
             context: *session.settings.context,
+            deferred_tools: session.settings.deferred_tools.map(|it| it.names).unwrap_or_default(),
             workspace: session.workspace,
             forked_from: session.forked_from,
             parent: session.parent,

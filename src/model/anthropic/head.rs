@@ -10,12 +10,14 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::cache_breakpoint::{CacheBreakpoint, block_of};
+use super::tools::tools;
 use crate::domain::context::Context;
 use crate::domain::generation::SHARED;
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::session::Settings;
+use crate::model::deferred_tools::{DeferredInHead, DeferredTools};
 
 /// The common beginning of a session's requests, up to the opening of `messages`.
 #[derive(Debug, Clone)]
@@ -27,6 +29,7 @@ pub struct Head {
     betas_compacted: Arc<str>,
     pub(super) breakpoint: Option<CacheBreakpoint>,
     pub(super) has_tools: bool,
+    deferred: Option<DeferredInHead>,
     /// The instructions for a summary, if the request is for a summary instead of an answer.
     pub(super) summary: Option<Box<RawValue>>,
 }
@@ -120,13 +123,6 @@ fn is_empty_array(tools: &&RawValue) -> bool {
     tools.get() == "[]"
 }
 
-/// Concatenates two JSON arrays of tool definitions without changing their text.
-fn joined(first: &RawValue, more: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
-    let mut all: Vec<&RawValue> = serde_json::from_str(first.get())?;
-    all.extend(serde_json::from_str::<Vec<&RawValue>>(more.get())?);
-    to_raw_value(&all)
-}
-
 impl Head {
     /// Builds the head of all requests of a run from the session's settings. The tools of the run
     /// follow those of the session.
@@ -136,12 +132,7 @@ impl Head {
         prompt_cache: Option<CacheTtl>,
     ) -> Result<Self, serde_json::Error> {
         let breakpoint = prompt_cache.map(CacheBreakpoint::new);
-        // Also a request with tools of its own reads the pinned tools from the cache.
-        let pinned = match breakpoint {
-            Some(breakpoint) => Cow::Owned(breakpoint.at_the_end(&settings.tools)?),
-            None => Cow::Borrowed(settings.tools.as_ref()),
-        };
-        let tools = with_tools_of_run(pinned, tools_of_run)?;
+        let (tools, deferred) = tools(settings, tools_of_run, breakpoint)?;
         let system = system(settings, breakpoint)?;
         let options = &settings.model_options;
         let mut extra = options.generation.extra();
@@ -169,7 +160,7 @@ impl Head {
             system: system.as_deref(),
             ..Fields::counted(settings, &tools)
         };
-        Ok(Self { breakpoint, ..Self::of(&fields, settings)? })
+        Ok(Self { breakpoint, ..Self::of(fields, settings, deferred)? })
     }
 
     /// Builds the head of a request for a summary, with the session's instructions for it.
@@ -190,13 +181,26 @@ impl Head {
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
     ) -> Result<Self, serde_json::Error> {
-        let tools = with_tools_of_run(Cow::Borrowed(settings.tools.as_ref()), tools_of_run)?;
-        Self::of(&Fields::counted(settings, &tools), settings)
+        let (tools, deferred) = tools(settings, tools_of_run, None)?;
+        Self::of(Fields::counted(settings, &tools), settings, deferred)
     }
 
-    fn of(fields: &Fields<'_>, settings: &Settings) -> Result<Self, serde_json::Error> {
-        let mut text = serde_json::to_string(fields)?;
+    fn of(
+        fields: Fields<'_>,
+        settings: &Settings,
+        deferred: Option<DeferredTools>,
+    ) -> Result<Self, serde_json::Error> {
+        let mut text = serde_json::to_string(&fields)?;
         text.truncate(text.len() - "}".len());
+        let has_tools = !is_empty_array(&fields.tools);
+        let deferred = match deferred {
+            Some(tools) => {
+                // The members of the client follow the tools.
+                let up_to_tools = serde_json::to_string(&Fields { extra: Map::new(), ..fields })?;
+                Some(DeferredInHead::new(tools, &up_to_tools))
+            }
+            None => None,
+        };
         text.push_str(r#","messages":["#);
         let mut betas: Vec<&str> =
             settings.model_options.betas.iter().map(String::as_str).collect();
@@ -213,7 +217,8 @@ impl Head {
             betas: joined,
             betas_compacted,
             breakpoint: None,
-            has_tools: !is_empty_array(&fields.tools),
+            has_tools,
+            deferred,
             summary: None,
         })
     }
@@ -221,6 +226,21 @@ impl Head {
     /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.text.len()
+    }
+
+    /// The deferred tools, if the session has any.
+    pub(in crate::model) const fn deferred(&self) -> Option<&DeferredInHead> {
+        self.deferred.as_ref()
+    }
+
+    /// The head and the messages of a request with these messages, as they are sent.
+    pub(super) fn with_found<'m>(&self, messages: &'m str) -> (Cow<'_, [u8]>, Cow<'m, str>) {
+        let Some(deferred) = &self.deferred else {
+            return (Cow::Borrowed(&self.text), messages.into());
+        };
+        let write = |text: &mut Vec<u8>, json: &RawValue| text.extend(json.get().bytes());
+        let (head, messages) = deferred.with_found(&self.text, messages, write);
+        (Cow::Owned(head), messages)
     }
 
     /// Names of the beta features that requests use, separated by commas; `is_compacted` is true
@@ -253,17 +273,6 @@ impl<'a> Fields<'a> {
             tools,
         }
     }
-}
-
-/// The tools of the session, followed by those of the run.
-fn with_tools_of_run<'a>(
-    pinned: Cow<'a, RawValue>,
-    tools_of_run: Option<&RawValue>,
-) -> Result<Cow<'a, RawValue>, serde_json::Error> {
-    Ok(match tools_of_run {
-        Some(more) => Cow::Owned(joined(&pinned, more)?),
-        None => pinned,
-    })
 }
 
 /// The beta features that the session's context edits need.

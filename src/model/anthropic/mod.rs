@@ -9,6 +9,7 @@ mod decode;
 mod head;
 mod models;
 mod request;
+mod tools;
 
 pub use client::{Client, ClientConfig, ReplyStream};
 pub use head::Head;

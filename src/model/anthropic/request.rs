@@ -3,6 +3,8 @@
 //! The members that vary follow the messages. So the body of one request, up to the end of its
 //! messages, is a byte prefix of the next one, except for a cache breakpoint, which is not content.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use super::head::Head;
@@ -11,16 +13,18 @@ use crate::model::request::Messages;
 
 /// Builds the body of one request.
 pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {
-    let mut body = Vec::with_capacity(head.text.len() + messages.text.len() + 128);
-    body.extend_from_slice(&head.text);
-    let far = head.breakpoint.zip(messages.far_breakpoint);
-    match far.and_then(|(breakpoint, at)| Some((breakpoint, messages.text.split_at_checked(at)?))) {
+    let (head_text, text) = head.with_found(messages.text);
+    let mut body = Vec::with_capacity(head_text.len() + text.len() + 128);
+    body.extend_from_slice(&head_text);
+    let is_unchanged = matches!(text, Cow::Borrowed(_));
+    let far = head.breakpoint.zip(messages.far_breakpoint.filter(|_| is_unchanged));
+    match far.and_then(|(breakpoint, at)| Some((breakpoint, text.split_at_checked(at)?))) {
         Some((breakpoint, (before, after))) => {
             for part in [before, breakpoint.member(), after] {
                 body.extend_from_slice(part.as_bytes());
             }
         }
-        None => body.extend_from_slice(messages.text.as_bytes()),
+        None => body.extend_from_slice(text.as_bytes()),
     }
     body.push(b']');
     if let Some(container) = messages.container {

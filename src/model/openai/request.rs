@@ -3,10 +3,11 @@
 //! The translation of a message does not depend on later messages, and the members that vary follow
 //! the messages, so servers find the prefix that they cached for the previous request.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -16,6 +17,7 @@ use super::translate::{Message, push_user_text, translate};
 use crate::domain::provider::{Dialect, MaxTokensField};
 use crate::domain::session::Settings;
 use crate::domain::tool::ToolChoice;
+use crate::model::deferred_tools::{DeferredInHead, DeferredTools};
 
 /// The common beginning of a run's requests, up to the first message of the history.
 #[derive(Debug, Clone)]
@@ -26,6 +28,8 @@ pub struct Head {
     takes_images: bool,
     /// The text that asks for a summary instead of an answer.
     summary: Option<Arc<str>>,
+    /// The protocol has no references to deferred tools.
+    deferred: Option<DeferredInHead>,
 }
 
 #[derive(Serialize)]
@@ -76,23 +80,26 @@ struct Function<'a> {
     parameters: Option<&'a RawValue>,
 }
 
+/// A definition in the form of the Messages API.
+#[derive(Deserialize)]
+struct Definition<'a> {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(borrow, default)]
+    input_schema: Option<&'a RawValue>,
+}
+
 /// The definitions of tools that the service or its client executes. The protocol cannot express
 /// tools that the provider executes.
 fn tools(definitions: &RawValue) -> Result<Vec<Tool<'_>>, serde_json::Error> {
-    #[derive(serde::Deserialize)]
-    struct Definition<'a> {
-        name: String,
-        #[serde(default)]
-        description: Option<String>,
-        #[serde(borrow, default)]
-        input_schema: Option<&'a RawValue>,
-    }
     let all: Vec<Definition<'_>> = serde_json::from_str(definitions.get())?;
-    let ours = all.into_iter().filter(|tool| tool.input_schema.is_some());
-    let functions = ours.map(|Definition { name, description, input_schema: parameters }| {
-        Function { name, description, parameters }
-    });
-    Ok(functions.map(|function| Tool { r#type: "function", function }).collect())
+    Ok(all.into_iter().filter(|tool| tool.input_schema.is_some()).map(function).collect())
+}
+
+fn function(Definition { name, description, input_schema }: Definition<'_>) -> Tool<'_> {
+    let function = Function { name, description, parameters: input_schema };
+    Tool { r#type: "function", function }
 }
 
 impl Head {
@@ -103,7 +110,9 @@ impl Head {
         tools_of_run: Option<&RawValue>,
         dialect: Dialect,
     ) -> Result<Self, serde_json::Error> {
-        let mut tools = tools(&settings.tools)?;
+        let deferred = DeferredTools::of(settings)?;
+        let loaded = deferred.as_ref().map_or(&settings.tools, |(_, loaded)| loaded);
+        let mut tools = tools(loaded)?;
         if let Some(more) = tools_of_run {
             tools.extend(self::tools(more)?);
         }
@@ -127,6 +136,14 @@ impl Head {
         };
         let mut text = serde_json::to_string(&fields)?;
         text.truncate(text.len() - "}".len());
+        let deferred = match &deferred {
+            Some((tools, _)) => {
+                // The members of the client follow the tools.
+                let up_to_tools = serde_json::to_string(&Fields { extra: Map::new(), ..fields })?;
+                Some(DeferredInHead::new(tools.clone().without_references(), &up_to_tools))
+            }
+            None => None,
+        };
         text.push_str(r#","messages":["#);
         let has_system = !settings.system.is_empty();
         if has_system {
@@ -134,7 +151,8 @@ impl Head {
             text.push_str(&serde_json::to_string(&system)?);
         }
         let takes_images = dialect.takes_images;
-        Ok(Self { text: text.into(), has_tools, has_system, takes_images, summary: None })
+        let summary = None;
+        Ok(Self { text: text.into(), has_tools, has_system, takes_images, summary, deferred })
     }
 
     /// Builds the head of a request for a summary: a message that asks for it follows the history, and
@@ -159,6 +177,26 @@ impl Head {
         self.has_system
     }
 
+    /// The deferred tools, if the session has any.
+    pub(in crate::model) const fn deferred(&self) -> Option<&DeferredInHead> {
+        self.deferred.as_ref()
+    }
+
+    /// The head and the messages of a request with these messages, before their translation.
+    fn with_found<'m>(&self, messages: &'m str) -> (Cow<'_, [u8]>, Cow<'m, str>) {
+        let Some(deferred) = &self.deferred else {
+            return (Cow::Borrowed(&self.text), messages.into());
+        };
+        let write = |text: &mut Vec<u8>, json: &RawValue| {
+            // A pinned definition can be read, and writing to a vector cannot fail.
+            if let Ok(definition) = serde_json::from_str(json.get()) {
+                let _ = serde_json::to_writer(text, &function(definition));
+            }
+        };
+        let (head, messages) = deferred.with_found(&self.text, messages, write);
+        (Cow::Owned(head), messages)
+    }
+
     /// Returns true if images are sent.
     pub(super) const fn takes_images(&self) -> bool {
         self.takes_images
@@ -168,6 +206,7 @@ impl Head {
 /// Builds the body of one request. `transcript` holds the messages in the format of the Messages
 /// API, separated by commas.
 pub fn body(head: &Head, transcript: &str, choice: &ToolChoice) -> Bytes {
+    let (head_text, transcript) = head.with_found(transcript);
     let history = format!("[{transcript}]");
     let mut messages = translate(&history, head.takes_images).unwrap_or_else(|error| {
         tracing::error!(%error, "stored history not readable");
@@ -176,8 +215,8 @@ pub fn body(head: &Head, transcript: &str, choice: &ToolChoice) -> Bytes {
     if let Some(text) = &head.summary {
         push_user_text(&mut messages, text);
     }
-    let mut body = Vec::with_capacity(head.text.len() + transcript.len() + 64);
-    body.extend_from_slice(&head.text);
+    let mut body = Vec::with_capacity(head_text.len() + transcript.len() + 64);
+    body.extend_from_slice(&head_text);
     for (at, message) in messages.iter().enumerate() {
         if at > 0 || head.has_system {
             body.push(b',');

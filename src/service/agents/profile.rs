@@ -64,6 +64,11 @@ pub(crate) struct AgentProfile {
     /// The tools, in the form of a session's `tools`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tools: Option<Vec<SessionTool>>,
+    /// The tools whose definitions the model does not see at first: names, or patterns with `*`; at
+    /// most 200.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "not_null")]
+    #[schema(value_type = Vec<String>, max_items = 200)]
+    deferred_tools: Option<Vec<String>>,
     /// The thinking configuration. It is passed to the model unchanged if the model supports its
     /// `type`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,6 +211,7 @@ impl AgentProfile {
         inherited.fill("/max_tokens", &mut request.max_tokens, self.max_tokens);
         inherited.fill("/system", &mut request.system, self.system);
         inherited.fill("/tools", &mut request.tools, self.tools);
+        inherited.fill("/deferred_tools", &mut request.deferred_tools, self.deferred_tools);
         inherited.fill("/thinking", &mut request.thinking, self.thinking);
         inherited.fill("/stop_sequences", &mut request.stop_sequences, self.stop_sequences);
         let interrupted = self.interrupted_replies;

@@ -30,6 +30,7 @@ fn members() -> Vec<(&'static str, Value, Value)> {
         ("/max_tokens", json!(1), json!(2)),
         ("/system", json!("one"), json!([{ "type": "text", "text": "two" }])),
         ("/tools", json!([]), json!(["two"])),
+        ("/deferred_tools", json!([]), json!(["two*"])),
         ("/thinking", json!({ "type": "one" }), json!({ "type": "two" })),
         ("/stop_sequences", json!([]), json!(["two"])),
         ("/interrupted_replies", json!("discard"), json!("keep")),

@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use super::deferred_tools::pin_deferred;
 use super::fallback_models::pin_fallbacks;
 use super::members::workspace;
 use super::permissions::{check_mode, check_rules};
@@ -105,6 +106,7 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
         offered_tools,
         client_tools,
         described_tools,
+        deferred_tools: None,
         dispatch: request.dispatch.unwrap_or_default(),
         interrupted_replies: request.interrupted_replies.unwrap_or(defaults.interrupted_replies),
         generate_title: request.generate_title.unwrap_or(defaults.generate_title),
@@ -115,6 +117,7 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
         agent: None,
         environment: request.environment,
     };
+    pin_deferred(service, &request.deferred_tools.unwrap_or_default(), &mut settings)?;
     let fallbacks = request.fallback_models.unwrap_or_default();
     pin_sub_agents(service, request.sub_agents.unwrap_or_default(), &mut settings)?;
     let mut errors = unstorable_text::problems(&settings)?;

@@ -57,8 +57,11 @@ fn pin(
     if price.is_none() && settings.limits.cost.or(settings.budget.cost).is_some() {
         return Err(refused(format!("has no price, but cost is limited: {model}")));
     }
-    let max_tokens = rules.models.find(rules.models.locate(&model)).max_tokens;
-    let fallback = FallbackModel { model, provider, price, max_tokens, is_plain: false };
+    let located = rules.models.locate(&model);
+    let max_tokens = rules.models.find(located).max_tokens;
+    let tool_search = settings.deferred_tools.is_some() && rules.has_tool_search(located);
+    let is_plain = false;
+    let fallback = FallbackModel { model, provider, price, max_tokens, is_plain, tool_search };
     if rules.problems(&settings.with_fallback(&fallback)).is_empty() {
         return Ok(fallback);
     }

@@ -2,6 +2,7 @@
 
 mod build;
 mod context;
+mod deferred_tools;
 mod fallback_models;
 mod members;
 mod model_change;

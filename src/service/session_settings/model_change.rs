@@ -82,6 +82,7 @@ impl ModelChange {
                 new.compact_at.and_then(|_| rules.compact_max_tokens(model_ref));
             let server_tools = server_tools_for(service, model_ref, &before.tools)?;
             new.server_tools = server_tools;
+            new.tool_search = before.deferred_tools.is_some() && rules.has_tool_search(model_ref);
         }
         if let Some(effort) = self.effort {
             new.effort = effort;

@@ -72,6 +72,12 @@ pub(crate) struct CreateSession {
     /// Tools that the client executes are given by their definitions. They follow the other tools,
     /// in the order of the request.
     pub(in crate::service) tools: Option<Vec<SessionTool>>,
+    /// The tools whose definitions the model does not see at first: their names, or patterns in which
+    /// every `*` matches any characters, such as `mcp__library__*`; at most 200. The model finds them
+    /// with the tool `ToolSearch`, which the session then has. Each must match a tool of the session.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = Vec<String>, max_items = 200)]
+    pub(in crate::service) deferred_tools: Option<Vec<String>>,
     /// The executor of tool calls. `auto`: the service executes all tools that the client has not
     /// declared. `client`: the client executes all tools.
     #[serde(default, deserialize_with = "optional_string_enum")]

@@ -162,6 +162,8 @@ impl SessionSubAgent {
         let provider = provider.flatten();
         let prices = service.defaults.prices.current();
         let price = model.as_ref().and_then(|model| prices.get(model).copied());
+        let located = model.as_ref().map(|model| rules.models.locate(model));
+        let tool_search = located.is_some_and(|model| rules.has_tool_search(model));
         let agent = SubAgent {
             name,
             description,
@@ -169,6 +171,7 @@ impl SessionSubAgent {
             model,
             provider,
             price,
+            tool_search,
             max_tokens,
             tools,
             limits,

@@ -72,6 +72,7 @@ pub(super) fn request() -> RequestRecord {
             model_settings: None,
             container: None,
             fallback: None,
+            unread: 0,
         },
         body_hash: "ab".repeat(32),
         body_length: 201,

@@ -26,6 +26,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 mod todo_write;
+mod tool_search;
 mod weather;
 mod web;
 mod web_fetch;
@@ -40,6 +41,7 @@ use super::pdf;
 use super::tool::Tool;
 use super::typed::Typed;
 pub use search_records::Records;
+pub(in crate::tools) use tool_search::ToolSearch;
 pub use weather::{BadOpenMeteo, OpenMeteo};
 pub use web::Web;
 pub use web::search::{BadSearch, Provider as SearchProvider, Search};

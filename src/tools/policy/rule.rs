@@ -244,7 +244,7 @@ pub(super) fn shortened(mut reason: String) -> String {
     reason
 }
 
-fn validate_text(pattern: &str) -> Result<(), &'static str> {
+pub(super) fn validate_text(pattern: &str) -> Result<(), &'static str> {
     if pattern.is_empty() {
         return Err("is empty");
     }

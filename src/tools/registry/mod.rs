@@ -14,8 +14,10 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::builtin::ToolSearch;
 use super::error::ErrorStyle;
 use super::tool::Tool;
+use super::typed::Typed;
 use crate::domain::provenance::ResultOrigin;
 use crate::domain::tool::{ToolClass, ToolTiming};
 use entry::RegisteredTool;
@@ -61,13 +63,20 @@ impl BadTool {
 #[derive(Debug, Default)]
 pub struct Registry {
     own: List,
+    /// The tools that sessions do not name: the service adds them where they are needed.
+    added: List,
     served: Served,
 }
 
 impl Registry {
     /// Creates a registry with these built-in tools.
     pub fn new(tools: Vec<Arc<dyn Tool>>) -> Result<Self, BadTool> {
-        Ok(Self { own: List::new(tools)?, served: Served::default() })
+        let own = List::new(tools)?;
+        let added = List::new(vec![Arc::new(Typed(ToolSearch))])?;
+        if let Some(name) = added.names().find(|name| own.entry(name).is_some()) {
+            return Err(BadTool::Repeated(name.to_owned()));
+        }
+        Ok(Self { own, added, served: Served::default() })
     }
 
     /// Returns `true` if a tool of this name is available now.
@@ -77,7 +86,7 @@ impl Registry {
 
     /// Returns `true` if a tool belongs to an MCP server.
     pub fn is_served(&self, name: &str) -> bool {
-        self.own.entry(name).is_none() && self.served.entry(name).is_some()
+        self.of_service(name).is_none() && self.served.entry(name).is_some()
     }
 
     /// Returns the class of a tool. An unknown tool is [`ToolClass::Pure`], except if its name
@@ -106,7 +115,7 @@ impl Registry {
     /// Returns `true` if calls of a tool have no effects, use nothing but this machine and the
     /// database, and usually take milliseconds.
     pub fn is_quick(&self, name: &str) -> bool {
-        let Some(tool) = self.own.entry(name).map(|entry| &entry.tool) else { return false };
+        let Some(tool) = self.of_service(name).map(|entry| &entry.tool) else { return false };
         tool.class() == ToolClass::Pure
             && tool.runs_in_parallel()
             && matches!(tool.timing(), ToolTiming::Immediate | ToolTiming::Fast)
@@ -145,10 +154,20 @@ impl Registry {
     }
 
     fn entry(&self, name: &str) -> Option<Arc<RegisteredTool>> {
-        self.own.entry(name).map(Arc::clone).or_else(|| self.served.entry(name))
+        self.of_service(name).map(Arc::clone).or_else(|| self.served.entry(name))
     }
 
-    /// Returns all tools in order.
+    /// Returns a tool that belongs to no server.
+    fn of_service(&self, name: &str) -> Option<&Arc<RegisteredTool>> {
+        self.own.entry(name).or_else(|| self.added.entry(name))
+    }
+
+    /// Returns the definition of a tool that the service adds to sessions.
+    pub fn added_definition(&self, name: &str) -> Option<&RawValue> {
+        self.added.entry(name).map(|entry| entry.definition.as_ref())
+    }
+
+    /// Returns all tools that sessions may name, in order.
     fn entries(&self) -> Vec<Arc<RegisteredTool>> {
         let mut entries = self.own.entries().to_vec();
         entries.extend(self.served.lists().iter().flat_map(|list| list.entries().to_vec()));

@@ -131,8 +131,10 @@ async fn summarize_up_to(
 
 fn sizes(writer: &StepWriter<'_>, head: &Head) -> RequestSizes {
     let transcript = &writer.transcript;
-    let messages = length(transcript.messages().text.len());
-    let whole = length(head.bytes()) + messages;
+    let text = transcript.messages().text;
+    let messages = length(text.len());
+    let changed = head.added_bytes(text) - head.unread_bytes(text);
+    let whole = length(head.bytes()) + messages + changed;
     RequestSizes { whole, earlier: whole - length(transcript.newest_bytes()), messages }
 }
 
@@ -207,7 +209,7 @@ impl SummaryRequest<'_> {
             Messages { text: &text, far_breakpoint: None, is_compacted, container: None };
         let max_tokens = Some(settings.max_tokens);
         let form = model.form(&state.writer, messages, &ToolChoice::AUTO, max_tokens);
-        let form = RequestForm { summary: true, ..form };
+        let form = RequestForm { summary: true, unread: head.unread_bytes(&text), ..form };
         Ok((head.request(messages, &ToolChoice::AUTO), form))
     }
 

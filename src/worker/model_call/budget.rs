@@ -45,7 +45,7 @@ impl ModelCalls<'_> {
         if !self.needs_reservation(writer) {
             return Ok(());
         }
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_sub(form.unread);
         let pool = &self.run.services.pool;
         let reserve = |_| {
             pool.with(async |conn| {
@@ -113,10 +113,11 @@ impl ModelCalls<'_> {
     /// The size of an earlier run's last request, if this request begins with the same content: only
     /// then are its tokens a part of those of this request.
     fn comparable(&self, writer: &StepWriter<'_>, last: CountedRequest) -> Option<MeasuredRequest> {
-        let CountedRequest { measured, form, prefix, model } = last;
+        let CountedRequest { mut measured, form, prefix, model } = last;
+        measured.bytes = measured.bytes.saturating_sub(form.unread);
         let view = writer.transcript.view();
         let has_same_prefix = prefix.is_some_and(|prefix| {
-            prefix.tools == self.head_hashes.tools && prefix.system == self.head_hashes.system
+            prefix.tools == self.sent_tools && prefix.system == self.head_hashes.system
         }) && form.sent_changes == view.changes.len()
             && form.compacted == view.compaction.as_ref().map(|summary| summary.up_to)
             && form.chat_completions == self.run.model().server.client.dialect()

@@ -46,6 +46,8 @@ pub(in crate::worker) struct ModelCalls<'a> {
     run: &'a RunContext<'a>,
     /// The hashes of what all requests of the run begin with.
     head_hashes: HeadHashes,
+    /// The hash of the tools of the last request, with the found ones.
+    sent_tools: Hash,
     /// The first difference between the request in flight and the request before it.
     prefix_changed: Option<PrefixChange>,
     /// The repairs of the history that the request in flight is the first to contain.
@@ -95,9 +97,11 @@ impl<'a> RequestEnd<'a> {
 
 impl<'a> ModelCalls<'a> {
     pub(in crate::worker) fn new(run: &'a RunContext<'a>) -> Self {
+        let head_hashes = head_hashes(&run.claim);
         Self {
             run,
-            head_hashes: head_hashes(&run.claim),
+            sent_tools: head_hashes.tools,
+            head_hashes,
             prefix_changed: None,
             repairs: Vec::new(),
             start_event: None,

@@ -2,23 +2,27 @@
 
 use super::ModelCalls;
 use crate::domain::history_repair::HistoryRepair;
-use crate::domain::prefix::{Hash, PrefixHashes};
+use crate::domain::prefix::{Hash, PrefixChange, PrefixHashes};
 use crate::domain::tool::ToolChoice;
 use crate::worker::run::step_writer::StepWriter;
 use crate::worker::transcript::HeadHashes;
 
 impl ModelCalls<'_> {
     /// Records the prefix of the next request, and reports if the request before it began with other
-    /// content: the prompt cache is lost then, and thinking may be refused.
+    /// content: the prompt cache is lost then, and thinking may be refused. `found` are the deferred
+    /// tools whose definitions the request contains because the model has found them.
     pub(super) fn report_prefix(
         &mut self,
         writer: &mut StepWriter<'_>,
         choice: &ToolChoice,
+        found: &[String],
     ) -> PrefixHashes {
         let run = self.run;
         // A tool choice always serializes.
         let choice = serde_json::to_string(choice).unwrap_or_default();
-        let head = HeadHashes { choice: Hash::of([choice.as_str()]), ..self.head_hashes };
+        self.sent_tools = with_found(self.head_hashes.tools, found);
+        let choice = Hash::of([choice.as_str()]);
+        let head = HeadHashes { choice, tools: self.sent_tools, ..self.head_hashes };
         let (hashes, change) = writer.transcript.send(head, &run.settings().model);
         tracing::debug!(
             run.id = %run.run_id(),
@@ -30,8 +34,9 @@ impl ModelCalls<'_> {
         );
         let Some(change) = change else { return hashes };
         run.services.metrics.prefix_changed(change);
-        if change.is_requested() {
-            // The client or a limit asked for it.
+        let has_found = change == PrefixChange::Tools && !found.is_empty();
+        if change.is_requested() || has_found {
+            // The client, a limit or a search for tools asked for it.
             let level = change.level();
             tracing::debug!(run.id = %run.run_id(), level, "parameters of a model request changed");
         } else {
@@ -59,4 +64,15 @@ impl ModelCalls<'_> {
             self.repairs.push(HistoryRepair { kind, message_seq: seq });
         }
     }
+}
+
+/// The hash of the tools of a request that has these found tools besides the pinned ones.
+fn with_found(pinned: Hash, found: &[String]) -> Hash {
+    if found.is_empty() {
+        return pinned;
+    }
+    let pinned = pinned.to_string();
+    Hash::of(
+        [pinned.as_str()].into_iter().chain(found.iter().flat_map(|name| [",", name.as_str()])),
+    )
 }

@@ -38,6 +38,7 @@ impl ModelCalls<'_> {
             model_settings: self.run.model_settings().cloned().map(Box::new),
             container: messages.container.map(str::to_owned),
             fallback: self.run.model().fallback_index(),
+            unread: 0,
         }
     }
 
@@ -63,7 +64,8 @@ impl ModelCalls<'_> {
         let counted = reply.compaction.and_then(|summary| summary.tokens_after);
         let tokens = counted.unwrap_or_else(|| reply.usage.prompt());
         if record.form.question.is_none() {
-            self.measured = Some(MeasuredRequest { bytes: record.body_length, tokens });
+            let bytes = record.body_length.saturating_sub(record.form.unread);
+            self.measured = Some(MeasuredRequest { bytes, tokens });
         }
         let stop_reason = Some(reply.stop.as_str().to_owned());
         Some(RequestRecord { stop_reason, usage, usage_estimated, cost, ..record })

@@ -16,6 +16,7 @@ use super::parameters::{ReplyIds, RequestParameters};
 use super::previews::Previews;
 use super::spans::{begin_request_span, end_request_span};
 use super::{ModelCalls, RequestInFlight};
+use crate::domain::request::RequestForm;
 use crate::domain::trace::Trace;
 use crate::faults::{self, Point};
 use crate::metrics::RequestOutcome;
@@ -50,13 +51,16 @@ impl ModelCalls<'_> {
                 writer.finish().await?;
             }
             self.report_repairs(writer);
-            let prefix = self.report_prefix(writer, choice);
+            let found = head.found_tools(writer.transcript.messages().text);
+            let prefix = self.report_prefix(writer, choice, &found);
             let messages = writer.transcript.messages();
             let request = head.request(messages, choice);
+            let unread = head.unread_bytes(messages.text);
             let form = self.form(writer, messages, choice, max_tokens);
+            let form = RequestForm { unread, ..form };
             self.reserve(writer, &request, &form).await?;
             let transcript = &mut writer.transcript;
-            let start = head.messages_start().unwrap_or_default();
+            let start = head.messages_start(transcript.messages().text).unwrap_or_default();
             let body_hash = transcript.hash_body(&request.body, start);
             let in_flight = RequestInFlight::hashed(&request, body_hash, form, transcript.seq());
             self.begin(RequestInFlight { prefix: Some(prefix), ..in_flight });

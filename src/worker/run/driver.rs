@@ -277,7 +277,8 @@ impl Driver<'_> {
             return Ok(RoundResults::default());
         }
         faults::point(Point::RoundReady).await;
-        Ok(quick.into_results(calls, self.state.writer.transcript.text()))
+        let round = quick.into_results(calls, self.state.writer.transcript.text());
+        Ok(round.with_references(calls, self.run.settings()))
     }
 
     /// Executes the calls of the last reply and stores their results in one message.

@@ -118,6 +118,7 @@ fn form_of(model: &Model, task: &TitleTask, title: TitleRequest) -> RequestForm 
         container: None,
         fallback: None,
         title: Some(title),
+        unread: 0,
     }
 }
 

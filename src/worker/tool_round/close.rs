@@ -35,7 +35,7 @@ impl ToolRunner<'_> {
             cancel_sub_agent(self.run, &mut round, position, closing.end.reason()).await?;
         }
         round.close(closing);
-        Ok(round.into_results())
+        Ok(round.into_results().with_references(&calls, self.run.settings()))
     }
 
     /// The cause for which the run ends.

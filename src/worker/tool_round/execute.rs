@@ -8,6 +8,7 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
+use super::found_tools::deferred_tools;
 use super::ledger::{
     AfterCrash, after_crash, ended_call, read_ledger, record_results, record_start,
 };
@@ -63,6 +64,7 @@ impl<'a> ToolRunner<'a> {
             after_plan: None,
             caller: Caller::of(services.pool.clone(), claim.session_id),
             model,
+            deferred_tools: deferred_tools(&claim.settings),
             run_limit: None,
         };
         Self { run, context, gate: PermissionGate::new(run), sampling: Sampling::new(requests) }
@@ -138,7 +140,7 @@ impl<'a> ToolRunner<'a> {
             }
         }
         if round.held().is_empty() {
-            return Ok(round.into_results());
+            return Ok(round.into_results().with_references(calls, self.run.settings()));
         }
         Err(suspend(self.run, &mut state.writer, &self.context, round).await?)
     }

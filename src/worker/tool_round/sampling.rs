@@ -149,6 +149,7 @@ fn sampling_request(
         model_settings: run.model_settings().cloned().map(Box::new),
         container: None,
         fallback: run.model().fallback_index(),
+        unread: 0,
     };
     Ok((head.request(messages, &ToolChoice::AUTO), form))
 }

@@ -22,6 +22,18 @@ list() {
         printf ',{"name":"inspect","description":"It inspects.","inputSchema":{"type":"object"},'
         printf '"annotations":{"readOnlyHint":true}}'
     fi
+    if [ -e "$folder/many" ]; then
+        awk -v count="$(cat "$folder/many")" 'BEGIN {
+            string = "{\"type\":\"string\",\"description\":\"The %s of the record, as the other tools of this server return it.\"}"
+            for (n = 1; n <= count; n++) {
+                printf ",{\"name\":\"update_record_%d\",\"description\":\"Updates a record of the collection %d and returns the record after the update. It fails if the record does not exist or was changed meanwhile.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{", n, n
+                printf "\"id\":" string ",", "id"
+                printf "\"title\":" string ",", "title"
+                printf "\"body\":" string ",", "body"
+                printf "\"tags\":{\"type\":\"array\",\"items\":" string "}},\"required\":[\"id\"]}}", "tags"
+            }
+        }'
+    fi
     if [ -e "$folder/odd" ]; then
         printf ,
         tool hidden 'It is\u202e plain\u001b[2K.\u200b'
@@ -50,6 +62,7 @@ call() {
         # The server confuses the types of images, as some do.
         respond '"result":{"content":[{"type":"text","text":"Taken:"},{"type":"image","mimeType":"image/jpeg","data":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="}]}'
         ;;
+    *'"name":"update_record_'*) text 'It is updated.' ;;
     *'"name":"fresh"'*) text 'It is new.' ;;
     *'"name":"crash"'*) exit 3 ;;
     *'"name":"spawn"'*)

@@ -1,5 +1,6 @@
 //! Tools of servers that speak the Model Context Protocol.
 
+mod deferred_tools;
 mod fake_server;
 mod hostile;
 mod images;

@@ -51,6 +51,7 @@ async fn a_known_model_is_listed_with_capabilities_and_prices() {
                 "image_input": true,
                 "pdf_input": true,
                 "compaction": true,
+                "tool_search": true,
                 "min_cache_tokens": 4096,
             },
             "inputs": ["text", "image", "pdf"],

@@ -5,6 +5,7 @@ mod catalog;
 mod client_dispatch;
 mod client_tools;
 mod courses;
+mod deferred_tools;
 mod descriptions;
 mod files;
 mod hidden_text;

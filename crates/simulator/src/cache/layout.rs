@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::deferred::{inserted, is_deferred};
 use crate::request::{ApiRequest, ContentBlock, blocks, role};
 use crate::signature::write_block;
 use crate::validate::media;
@@ -31,7 +32,7 @@ pub(super) struct Block {
 pub(super) fn layout(request: ApiRequest<'_>) -> Vec<Block> {
     let mut layout = Layout::default();
     layout.settings(&[request.get("model"), format(request)]);
-    for tool in request.tools() {
+    for tool in request.tools().iter().filter(|tool| !is_deferred(tool)) {
         layout.push(ContentBlock::Json(tool));
     }
     layout.settings(&[request.get("speed")]);
@@ -50,7 +51,11 @@ pub(super) fn layout(request: ApiRequest<'_>) -> Vec<Block> {
     for message in request.messages() {
         layout.state.update(role(message));
         layout.bytes += FRAME.len() + role(message).len();
-        blocks(message).for_each(|block| layout.push(block));
+        for block in blocks(message) {
+            // The definitions follow the result, so they are no part of the prefix that ends before it.
+            layout.bytes += inserted(request, block);
+            layout.push(block);
+        }
     }
     let automatic = request.get("cache_control").filter(|mark| !mark.is_null());
     if let (Some(mark), Some(last)) = (automatic, layout.last_markable()) {

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::cache::Input;
+use super::deferred::prompt_size;
 use super::models::COMPACT;
 use super::request::{ApiRequest, BlockPath, blocks, role};
 use super::validate::media;
@@ -38,6 +39,7 @@ impl<'a> View<'a> {
     pub(crate) fn of(request: ApiRequest<'a>, size: usize) -> Self {
         let fields = Cow::Borrowed(request.0);
         let size = size.saturating_sub(media::size(request.messages().iter().flat_map(blocks)));
+        let size = prompt_size(request, size);
         let mut view = Self { fields, size, unedited: size, applied: None };
         let start = request.start();
         if (start.message, start.index) != (0, 0) {

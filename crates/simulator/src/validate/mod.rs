@@ -5,6 +5,7 @@ mod blocks;
 mod cache;
 mod compaction;
 mod context;
+mod deferred;
 mod fields;
 pub(super) mod media;
 mod messages;
@@ -68,6 +69,7 @@ pub(crate) fn check(request: ApiRequest<'_>, rules: &Rules) -> Checked {
     thinking::check(request, model)?;
     output::check(request, model, rules)?;
     tools::definitions(request, rules)?;
+    deferred::definitions(request, model)?;
     server_tools::callers(request, model)?;
     tools::choice(request, model)?;
     compaction::setting(request, model, rules)?;
@@ -84,6 +86,7 @@ pub(crate) fn check(request: ApiRequest<'_>, rules: &Rules) -> Checked {
         messages::ending(request, &turns)?;
     }
     tools::history(request, &turns)?;
+    deferred::history(request)?;
     thinking::history(request, &turns)?;
     signature::check(request, &turns)?;
     cache::check(request)?;

@@ -3,6 +3,7 @@
 mod cache;
 mod compaction;
 mod context;
+mod deferred;
 mod fields;
 mod history;
 mod media;

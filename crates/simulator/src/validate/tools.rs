@@ -40,11 +40,6 @@ pub(super) fn definitions(request: ApiRequest<'_>, rules: &Rules) -> Checked {
             return refuse("tools: Tool names must be unique.");
         }
     }
-    let deferred =
-        |tool: &Value| tool.get("defer_loading").is_some_and(|deferred| deferred == true);
-    if !request.tools().is_empty() && request.tools().iter().all(deferred) {
-        return refuse("All tools have defer_loading: true");
-    }
     Ok(())
 }
 

@@ -81,6 +81,8 @@ struct ExportSettings {
     max_tokens: u32,
     system: SystemPrompt,
     tools: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    deferred_tools: Vec<String>,
     dispatch: Dispatch,
     interrupted_replies: InterruptedReplies,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -140,6 +142,7 @@ impl ExportHeader {
                 max_tokens: settings.max_tokens,
                 system: settings.system,
                 tools,
+                deferred_tools: settings.deferred_tools.map(|it| it.names).unwrap_or_default(),
                 dispatch: settings.dispatch,
                 interrupted_replies: settings.interrupted_replies,
                 generate_title: settings.generate_title,
@@ -170,7 +173,7 @@ impl ExportHeader {
 }
 
 /// The tools in the form of a request: tools of the service by their names, unless the session has
-/// changed their descriptions.
+/// changed their descriptions. The tool that finds deferred tools follows from these.
 fn tools(settings: &Settings) -> Result<Vec<Value>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Definition {
@@ -180,7 +183,8 @@ fn tools(settings: &Settings) -> Result<Vec<Value>, serde_json::Error> {
         rest: Map<String, Value>,
     }
     let definitions: Vec<Definition> = serde_json::from_str(settings.tools.get())?;
-    let tools = definitions.into_iter().map(|Definition { name, r#type, mut rest }| {
+    let definitions = definitions.into_iter().filter(|tool| !settings.is_tool_search(&tool.name));
+    let tools = definitions.map(|Definition { name, r#type, mut rest }| {
         let mut tool = Map::from_iter([("name".to_owned(), Value::from(name.as_str()))]);
         if r#type.is_some() {
             tool.insert("options".to_owned(), Value::Object(rest));

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::domain::deferred_tools::TOOL_SEARCH;
+use crate::domain::found_tools::found_text;
 use crate::domain::media::with_placeholders;
 use crate::domain::message::{BadContent, Content};
 use crate::domain::plain_message::plain_message;
@@ -23,6 +25,16 @@ pub(super) struct ImportedResult {
     /// The content of its event.
     pub(super) event_content: Content,
     pub(super) is_error: bool,
+    /// The deferred tools to which it refers.
+    pub(super) references: Vec<String>,
+}
+
+/// A reference to a deferred tool.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reference {
+    r#type: String,
+    tool_name: String,
 }
 
 #[derive(Deserialize)]
@@ -111,6 +123,11 @@ fn tool_result(
         );
     }
     let is_error = result.is_error.unwrap_or(false);
+    if let Some(references) = references(&result, call) {
+        let text = found_text(references.iter().map(String::as_str), "");
+        let event_content = Content::text(&text).map_err(unreadable)?;
+        return Ok(ImportedResult { text, content: None, event_content, is_error, references });
+    }
     let pointer = format!("{at}/content");
     let input = result.content.map(|raw| parse_input(raw, &pointer)).transpose()?;
     let blocks = match input.unwrap_or_else(|| ContentInput::Text(String::new())) {
@@ -119,7 +136,8 @@ fn tool_result(
         }
         ContentInput::Text(text) => {
             let event_content = Content::text(&text).map_err(unreadable)?;
-            return Ok(ImportedResult { text, content: None, event_content, is_error });
+            let references = Vec::new();
+            return Ok(ImportedResult { text, content: None, event_content, is_error, references });
         }
         input @ ContentInput::Blocks(_) => parse(input, &pointer),
     };
@@ -138,7 +156,19 @@ fn tool_result(
         Content::parse(content.clone()).and_then(|content| with_placeholders(&content));
     let event_content = event_content.map_err(unreadable)?;
     let text = texts.join("\n");
-    Ok(ImportedResult { text, content: Some(content), event_content, is_error })
+    let (content, references) = (Some(content), Vec::new());
+    Ok(ImportedResult { text, content, event_content, is_error, references })
+}
+
+/// The tools to which the result of a search for deferred tools refers; none for any other result.
+fn references(result: &ResultBlock<'_>, call: &ToolCall) -> Option<Vec<String>> {
+    if call.name != TOOL_SEARCH || result.is_error == Some(true) {
+        return None;
+    }
+    let parts: Vec<Reference> = serde_json::from_str(result.content?.get()).ok()?;
+    let are_references =
+        !parts.is_empty() && parts.iter().all(|part| part.r#type == "tool_reference");
+    are_references.then(|| parts.into_iter().map(|part| part.tool_name).collect())
 }
 
 /// The stop reason of a run whose last reply has this stop reason.

@@ -25,6 +25,8 @@ pub(super) struct ImportedHistory {
     pub(super) history: History,
     /// The contents of user messages and tool results, for the limits on a whole conversation.
     pub(super) contents: Vec<UserContent>,
+    /// The deferred tools to which results refer, with the pointers of their messages.
+    pub(super) found_tools: Vec<(String, String)>,
 }
 
 /// A content that came from a user or a tool.
@@ -229,9 +231,11 @@ impl Builder {
         let results = tool_results(&message.content, &open, &pointer)?;
         let Some(run) = &mut self.run else { return refuse(at, "belongs to no run") };
         run.reply = None;
-        let ImportedHistory { history, contents } = &mut self.built;
+        let ImportedHistory { history, contents, found_tools } = &mut self.built;
         for (position, (call, result)) in (1..).zip(open.into_iter().zip(results)) {
-            let ImportedResult { text, content, event_content, is_error } = result;
+            let ImportedResult { text, content, event_content, is_error, references } = result;
+            let references = references.into_iter().map(|name| (pointer.clone(), name));
+            found_tools.extend(references);
             let event = result_event(&call.tool_use_id, event_content, is_error);
             history.events.push((run.id, event));
             if let Some(content) = &content {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use sqlx::PgConnection;
 
 use crate::domain::ids::{SessionId, TenantId};
-use crate::domain::session::Session;
+use crate::domain::session::{Session, Settings};
 use crate::service::agents::resolve_session;
 use crate::service::content::{ContentTotals, check_model_support};
 use crate::service::creator::Creator;
@@ -53,6 +53,7 @@ pub(crate) async fn import_session(
     let new = resolve_session(service, tenant, settings).await;
     let mut new = new.map_err(|error| error.under("/lines/1/settings"))?;
     creator.pin(&mut new.settings);
+    check_found_tools(&imported, &new.settings)?;
     let contents: Vec<(String, &str)> = imported
         .contents
         .iter()
@@ -63,6 +64,16 @@ pub(crate) async fn import_session(
     let contents = imported.contents.iter().map(|content| content.text.clone()).collect();
     ContentTotals::check(Vec::new(), contents, "/lines").await?;
     in_time(store(service, tenant, &new, &imported)).await
+}
+
+/// Refuses results that refer to tools which the session has not deferred: the model's server refuses
+/// them.
+fn check_found_tools(imported: &ImportedHistory, settings: &Settings) -> Result<(), Error> {
+    let unknown = imported.found_tools.iter().find(|(_, name)| !settings.is_deferred(name));
+    unknown.map_or(Ok(()), |(pointer, name)| {
+        let message = format!("refers to {name:?}, which is no deferred tool of the session");
+        Err(Error::field(pointer, message))
+    })
 }
 
 async fn store(

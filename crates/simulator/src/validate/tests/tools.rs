@@ -36,13 +36,10 @@ fn a_definition_has_a_good_name_and_an_object_schema() {
 }
 
 #[test]
-fn tool_names_are_unique_and_not_all_are_deferred() {
+fn tool_names_are_unique() {
     let twice = request(&json!({ "tools": [tool("a"), tool("a")] }));
     assert_eq!(refusal(&twice), "tools: Tool names must be unique.");
     assert_eq!(refusal(&request(&json!({ "tools": [tool("a"), tool("b")] }))), "");
-    let mut deferred = tool("a");
-    deferred["defer_loading"] = json!(true);
-    assert_eq!(with_tool(deferred), "All tools have defer_loading: true");
 }
 
 #[test]
