@@ -73,6 +73,7 @@ pub mod state_change;
 pub mod stop_reason;
 pub mod storable;
 pub mod streamed;
+pub mod strict_tools;
 pub mod string_enum;
 pub mod sub_agent;
 pub mod sub_agent_settings;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::model::{Capabilities, Effort, ThinkingKind};
 use super::plain_message::plain_message;
 use super::session::Settings;
+use super::strict_tools::has_strict;
 
 /// Minimum token budget of thinking.
 const MIN_BUDGET: u64 = 1024;
@@ -49,6 +50,10 @@ impl Capabilities {
         if settings.model_options.output_schema.is_some() && self.structured_outputs == Some(false)
         {
             refuse("/output_schema", format!("is not supported by {model}"));
+        }
+        if self.structured_outputs == Some(false) && has_strict(&settings.tools) {
+            let reason = format!("has strict tools, which are not supported by {model}");
+            refuse("/tools", reason);
         }
         found.extend(self.context_refusal(settings));
         found.extend(self.thinking_refusal(settings));

@@ -33,17 +33,25 @@ pub(crate) struct ClientTool {
     input_schema: Value,
     /// `true`.
     client: bool,
+    /// `true`: the model's server compiles the schema into a grammar, so that the input of each call is
+    /// valid. The schema must be one that it can compile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
 }
 
-/// A tool of the service with a description of the session's own.
+/// A tool of the service with a description of the session's own, or a strict one.
 #[derive(Debug, Clone, Deserialize, Serialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DescribedTool {
     /// The name of the tool.
     pub(crate) name: String,
     /// The description that the model reads in place of the tool's own; 1 to 10000 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 10_000)]
-    pub(crate) description: String,
+    pub(crate) description: Option<String>,
+    /// `true`: the model's server compiles the schema of the tool into a grammar.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) strict: bool,
 }
 
 /// A tool of a session: a tool of the service or of the model provider by its name, a tool of the
@@ -70,30 +78,42 @@ struct Described {
     description: Option<String>,
     input_schema: Option<Value>,
     client: Option<bool>,
+    strict: Option<bool>,
     options: Option<Map<String, Value>>,
 }
 
 impl Described {
     fn into_tool<E: JsonError>(self) -> Result<SessionTool, E> {
-        let Self { name, description, input_schema, client, options } = self;
+        let Self { name, description, input_schema, client, strict, options } = self;
+        if options.is_some() && strict.is_some() {
+            return Err(E::custom("a tool of the model provider cannot have `strict`"));
+        }
+        let is_strict = strict.unwrap_or_default();
         match (options, input_schema, client) {
             (Some(options), None, None) => {
                 Ok(SessionTool::Server(SessionServerTool { name, options }))
             }
             (Some(_), ..) => Err(E::custom("only a tool of the model provider has `options`")),
             (None, None, None) => {
-                let description = description.ok_or_else(|| {
-                    E::custom(
-                        "has none of `description`, `options` and `input_schema`; a tool of the \
-                         service or of the model provider is named by a string",
-                    )
-                })?;
-                Ok(SessionTool::Described(DescribedTool { name, description }))
+                if description.is_none() && strict.is_none() {
+                    return Err(E::custom(
+                        "has none of `description`, `strict`, `options` and `input_schema`; a tool \
+                         of the service or of the model provider is named by a string",
+                    ));
+                }
+                Ok(SessionTool::Described(DescribedTool { name, description, strict: is_strict }))
             }
             (None, None, Some(_)) => Err(E::missing_field("input_schema")),
             (None, Some(_), None) => Err(E::missing_field("client")),
             (None, Some(input_schema), Some(client)) => {
-                Ok(SessionTool::Client(ClientTool { name, description, input_schema, client }))
+                let strict = is_strict;
+                Ok(SessionTool::Client(ClientTool {
+                    name,
+                    description,
+                    input_schema,
+                    client,
+                    strict,
+                }))
             }
         }
     }
@@ -135,10 +155,11 @@ fn description_problem(description: &str) -> Option<String> {
 impl DescribedTool {
     /// The problem with its description.
     pub(crate) fn problem(&self) -> Option<String> {
-        if self.description.trim().is_empty() {
+        let description = self.description.as_deref()?;
+        if description.trim().is_empty() {
             return Some("is blank".to_owned());
         }
-        description_problem(&self.description)
+        description_problem(description)
     }
 }
 
@@ -148,12 +169,14 @@ struct Definition<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     input_schema: &'a Value,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
 }
 
 impl ClientTool {
     /// A tool with this definition, which is not checked yet.
     pub(crate) fn new(name: String, description: Option<String>, input_schema: Value) -> Self {
-        Self { name, description, input_schema, client: true }
+        Self { name, description, input_schema, client: true, strict: false }
     }
 
     /// The first wrong member, and the reason.
@@ -209,10 +232,11 @@ pub(crate) fn definitions<'a>(
     tools: impl Iterator<Item = &'a ClientTool>,
 ) -> Result<Box<RawValue>, Error> {
     let definitions: Vec<Definition<'_>> = tools
-        .map(|ClientTool { name, description, input_schema, .. }| Definition {
+        .map(|ClientTool { name, description, input_schema, strict, .. }| Definition {
             name,
             description: description.as_deref().filter(|text| !text.is_empty()),
             input_schema,
+            strict: *strict,
         })
         .collect();
     to_raw_value(&definitions).map_err(Error::internal)

@@ -26,6 +26,8 @@ struct Definition {
     name: String,
     description: String,
     input_schema: Box<RawValue>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
 }
 
 /// The tools of a new session.
@@ -63,7 +65,8 @@ pub(crate) fn session_tools(
         return Err(Error::Validation(errors));
     }
     let client_tools = named.clients.iter().map(|(_, tool)| tool.name.clone()).collect();
-    let described_tools = named.described.iter().map(|(_, tool)| tool.name.clone()).collect();
+    let described = named.described.iter().filter(|(_, tool)| tool.description.is_some());
+    let described_tools = described.map(|(_, tool)| tool.name.clone()).collect();
     let clients = definitions(named.clients.iter().map(|(_, tool)| *tool))?;
     Ok(SessionTools { definitions: joined(&own, &clients)?, client_tools, described_tools })
 }
@@ -132,7 +135,7 @@ impl<'a> Named<'a> {
             if let Some(message) = tool.problem() {
                 errors.push(FieldError::new(pointer("description"), message));
             }
-            if service.tools.is_served(&tool.name) {
+            if tool.description.is_some() && service.tools.is_served(&tool.name) {
                 let message = "is a tool of an MCP server, whose description cannot be changed";
                 errors.push(FieldError::new(pointer("name"), message));
             }
@@ -151,7 +154,10 @@ impl<'a> Named<'a> {
         for definition in &mut read {
             let described = self.described.iter().find(|(_, tool)| tool.name == definition.name);
             if let Some((_, tool)) = described {
-                definition.description.clone_from(&tool.description);
+                definition.strict = tool.strict;
+                if let Some(description) = &tool.description {
+                    definition.description.clone_from(description);
+                }
             }
         }
         to_raw_value(&read).map_err(Error::internal)

@@ -27,9 +27,9 @@ const REFUSED: [&str; 16] = [
 const FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
-/// Maximum number of optional members in the whole schema.
+/// Maximum number of optional members in all schemas of a request.
 const MAX_OPTIONAL: usize = 24;
-/// Maximum number of subschemas with several types in the whole schema.
+/// Maximum number of subschemas with several types in all schemas of a request.
 const MAX_UNIONS: usize = 16;
 /// Maximum number of subschemas after expansion of references. A small schema whose references
 /// double at each step would otherwise expand to a large one, expensive to check and to validate
@@ -47,17 +47,44 @@ pub struct UnsupportedPart {
     pub reason: String,
 }
 
+/// The parts of schemas whose number in a request is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SchemaCounts {
+    /// Optional members.
+    pub optional: usize,
+    /// Subschemas with several types.
+    pub unions: usize,
+}
+
+impl SchemaCounts {
+    /// Returns the limit that the schemas of a request exceed together, if any.
+    pub fn exceeded(self) -> Option<String> {
+        if self.optional > MAX_OPTIONAL {
+            return Some(format!("more than {MAX_OPTIONAL} members that are optional"));
+        }
+        let has_many = self.unions > MAX_UNIONS;
+        has_many.then(|| format!("more than {MAX_UNIONS} places of several types"))
+    }
+}
+
 /// Returns the first violation in a schema. `takes_optional` is true if the provider supports
 /// optional members.
 pub fn unsupported_part(schema: &Value, takes_optional: bool) -> Option<UnsupportedPart> {
-    let (open, places, optional, unions) = (Vec::new(), 0, 0, 0);
-    let mut walk = Walk { root: schema, takes_optional, open, places, optional, unions };
-    let found = walk.check(schema, "").err();
-    let found = found.or_else(|| walk.too_complex().err());
-    found.or_else(|| {
-        let error = jsonschema::validator_for(schema).err()?;
-        Some(UnsupportedPart { pointer: String::new(), reason: error.to_string() })
-    })
+    counts(schema, takes_optional).err()
+}
+
+/// Counts the limited parts of a schema, or returns its first violation.
+pub fn counts(schema: &Value, takes_optional: bool) -> Result<SchemaCounts, UnsupportedPart> {
+    let (open, places, counts) = (Vec::new(), 0, SchemaCounts::default());
+    let mut walk = Walk { root: schema, takes_optional, open, places, counts };
+    walk.check(schema, "")?;
+    if let Some(exceeded) = walk.counts.exceeded() {
+        refuse("", format!("has {exceeded}"))?;
+    }
+    match jsonschema::validator_for(schema) {
+        Ok(_) => Ok(walk.counts),
+        Err(error) => Err(UnsupportedPart { pointer: String::new(), reason: error.to_string() }),
+    }
 }
 
 /// A traversal of a schema that expands references.
@@ -67,8 +94,7 @@ struct Walk<'a> {
     /// The references that lead to the current position.
     open: Vec<&'a str>,
     places: usize,
-    optional: usize,
-    unions: usize,
+    counts: SchemaCounts,
 }
 
 fn refuse(pointer: impl Into<String>, reason: impl Into<String>) -> Result<(), UnsupportedPart> {
@@ -89,7 +115,7 @@ impl<'a> Walk<'a> {
         }
         strings(schema, at)?;
         if schema.contains_key("anyOf") || schema.get("type").is_some_and(Value::is_array) {
-            self.unions += 1;
+            self.counts.unions += 1;
         }
         if schema.contains_key("properties") || schema.get("type").is_some_and(|it| it == "object")
         {
@@ -118,7 +144,7 @@ impl<'a> Walk<'a> {
                 format!("does not name {name:?}: the model's server insists on every member");
             return refuse(format!("{at}/required"), reason);
         }
-        self.optional += optional.count();
+        self.counts.optional += optional.count();
         for (name, property) in properties {
             let name = name.replace('~', "~0").replace('/', "~1");
             self.check(property, &format!("{at}/properties/{name}"))?;
@@ -158,16 +184,6 @@ impl<'a> Walk<'a> {
         self.open.push(path);
         self.check(target, &at)?;
         self.open.pop();
-        Ok(())
-    }
-
-    fn too_complex(&self) -> Result<(), UnsupportedPart> {
-        if self.optional > MAX_OPTIONAL {
-            return refuse("", format!("has more than {MAX_OPTIONAL} members that are optional"));
-        }
-        if self.unions > MAX_UNIONS {
-            return refuse("", format!("has more than {MAX_UNIONS} places of several types"));
-        }
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-pub use limits::{UnsupportedPart, unsupported_part};
+pub use limits::{SchemaCounts, UnsupportedPart, counts, unsupported_part};
 
 /// The result of the validation of an answer against its session's schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

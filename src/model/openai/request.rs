@@ -78,6 +78,8 @@ struct Function<'a> {
     description: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
 }
 
 /// A definition in the form of the Messages API.
@@ -88,6 +90,8 @@ struct Definition<'a> {
     description: Option<String>,
     #[serde(borrow, default)]
     input_schema: Option<&'a RawValue>,
+    #[serde(default)]
+    strict: bool,
 }
 
 /// The definitions of tools that the service or its client executes. The protocol cannot express
@@ -97,8 +101,9 @@ fn tools(definitions: &RawValue) -> Result<Vec<Tool<'_>>, serde_json::Error> {
     Ok(all.into_iter().filter(|tool| tool.input_schema.is_some()).map(function).collect())
 }
 
-fn function(Definition { name, description, input_schema }: Definition<'_>) -> Tool<'_> {
-    let function = Function { name, description, parameters: input_schema };
+fn function(definition: Definition<'_>) -> Tool<'_> {
+    let Definition { name, description, input_schema: parameters, strict } = definition;
+    let function = Function { name, description, parameters, strict };
     Tool { r#type: "function", function }
 }
 

@@ -13,6 +13,7 @@ use crate::domain::run::Run;
 use crate::domain::run_log::RunLog;
 use crate::domain::run_options::{OnBusy, RunOptions};
 use crate::domain::run_status::RunStatus;
+use crate::domain::strict_tools::has_strict;
 use crate::domain::usage::Usage;
 use crate::faults::{self, Point};
 use crate::service::content::{check_model_support, file_uses};
@@ -240,6 +241,10 @@ impl MessagePost<'_> {
         settings.apply(&options);
         Error::if_any(self.service.defaults.model_rules.generation_problems(&settings))?;
         Error::if_any(message.tool_errors(&settings.tool_names()))?;
+        if let Some(tools) = options.tools.as_deref().filter(|tools| has_strict(tools)) {
+            let rules = &self.service.defaults.model_rules;
+            Error::if_any(rules.strict_problem(&settings, Some(tools)).into_iter().collect())?;
+        }
         let models = &self.service.defaults.model_rules.models;
         let content = ("/content".to_owned(), message.content.as_str());
         check_model_support(models, &settings, &[content]).await?;

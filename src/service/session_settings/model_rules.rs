@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use super::context::SessionContext;
 use crate::domain::context::SUMMARY_TOKENS;
 use crate::domain::model::{ModelRef, Models};
@@ -10,6 +12,7 @@ use crate::domain::run_options::RunOptions;
 use crate::domain::server_tool::{ServerTool, has_cited_server_tool};
 use crate::domain::session::Settings;
 use crate::domain::settings_check::UnsupportedSetting;
+use crate::domain::strict_tools::{self, has_strict};
 use crate::service::content::refuses_citations;
 use crate::service::error::FieldError;
 
@@ -112,6 +115,7 @@ impl ModelRules {
             .collect();
         errors.extend(self.generation_problems(settings));
         errors.extend(self.schema_problem(settings));
+        errors.extend(self.strict_problem(settings, None));
         errors.extend(self.choice_problem(settings));
         errors.extend(self.citations_problem(settings));
         errors
@@ -153,6 +157,27 @@ impl ModelRules {
         let model = self.models.find(settings.model_ref());
         let reason = settings.refuses(&model, choice, &RunOptions::default())?;
         Some(FieldError::new("/tool_choice", reason))
+    }
+
+    /// The reason why the model's server refuses the strict tools of a session, or those of a message
+    /// that brings tools of its own.
+    pub(in crate::service) fn strict_problem(
+        &self,
+        settings: &Settings,
+        tools_of_run: Option<&RawValue>,
+    ) -> Option<FieldError> {
+        let model = settings.model_ref();
+        if tools_of_run.is_some_and(has_strict)
+            && self.models.find(model).structured_outputs == Some(false)
+        {
+            let reason = format!("has strict tools, which are not supported by {}", settings.model);
+            return Some(FieldError::new("/tools", reason));
+        }
+        let definitions = [Some(settings.tools.as_ref()), tools_of_run].into_iter().flatten();
+        let output = settings.model_options.output_schema.as_deref();
+        let takes_optional = !self.models.refuses_optional(model);
+        let reason = strict_tools::problem(definitions, output, takes_optional)?;
+        Some(FieldError::new("/tools", reason))
     }
 
     /// The Messages API refuses an output schema together with citations, which `web_fetch` can enable.

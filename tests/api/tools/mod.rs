@@ -16,6 +16,7 @@ mod results;
 mod sampling;
 mod search;
 mod server_tools;
+mod strict_tools;
 mod todos;
 mod weather;
 mod web;

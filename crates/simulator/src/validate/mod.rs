@@ -12,6 +12,7 @@ mod messages;
 mod output;
 mod pairing;
 mod server_tools;
+mod strict;
 mod thinking;
 mod tools;
 
@@ -70,6 +71,7 @@ pub(crate) fn check(request: ApiRequest<'_>, rules: &Rules) -> Checked {
     output::check(request, model, rules)?;
     tools::definitions(request, rules)?;
     deferred::definitions(request, model)?;
+    strict::check(request, model)?;
     server_tools::callers(request, model)?;
     tools::choice(request, model)?;
     compaction::setting(request, model, rules)?;

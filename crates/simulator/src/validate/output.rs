@@ -118,13 +118,12 @@ fn format(config: &Map<String, Value>, model: Model<'_>) -> Checked {
         Some(schema) if !schema.is_object() => {
             refuse(format!("{at}.schema: Input should be a valid dictionary"))
         }
-        Some(schema) => grammar(schema),
+        Some(schema) => grammar("output_config.format.schema", schema),
     }
 }
 
 /// Checks that a grammar can express a schema, as far as its keywords show.
-fn grammar(schema: &Value) -> Checked {
-    let at = "output_config.format.schema";
+pub(super) fn grammar(at: &str, schema: &Value) -> Checked {
     let parts: Vec<&Value> = match schema {
         Value::Array(parts) => parts.iter().collect(),
         Value::Object(words) => {
@@ -145,7 +144,7 @@ fn grammar(schema: &Value) -> Checked {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return Ok(()),
     };
-    parts.into_iter().try_for_each(grammar)
+    parts.into_iter().try_for_each(|part| grammar(at, part))
 }
 
 /// Returns the schemas inside a schema. The client chooses the names in `properties`.

@@ -9,6 +9,7 @@ mod history;
 mod media;
 mod output;
 mod server_tools;
+mod strict;
 mod thinking_blocks;
 mod tools;
 

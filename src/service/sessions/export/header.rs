@@ -191,8 +191,10 @@ fn tools(settings: &Settings) -> Result<Vec<Value>, serde_json::Error> {
         } else if settings.client_tools.contains(&name) {
             tool.append(&mut rest);
             tool.insert("client".to_owned(), Value::Bool(true));
-        } else if settings.described_tools.contains(&name) {
-            tool.extend(rest.remove_entry("description"));
+        } else if settings.described_tools.contains(&name) || rest.contains_key("strict") {
+            let description = rest.remove_entry("description");
+            tool.extend(description.filter(|_| settings.described_tools.contains(&name)));
+            tool.extend(rest.remove_entry("strict"));
         } else {
             return Value::from(name);
         }

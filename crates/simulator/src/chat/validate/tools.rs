@@ -62,6 +62,9 @@ fn definition(at: &str, tool: &Value) -> Checked {
     if function.get("description").is_some_and(|text| !text.is_string()) {
         return refuse(format!("Invalid type for '{at}.function.description': expected a string."));
     }
+    if function.get("strict").is_some_and(|strict| !strict.is_boolean() && !strict.is_null()) {
+        return refuse(format!("Invalid type for '{at}.function.strict': expected a boolean."));
+    }
     if function.get("parameters").is_some_and(|schema| schema["type"] != "object") {
         return refuse(format!(
             "Invalid schema for function '{}': schema must be a JSON Schema of 'type: \"object\"'.",
