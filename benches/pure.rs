@@ -48,7 +48,7 @@ fn request_bodies(criterion: &mut Criterion) -> anyhow::Result<()> {
         )?,
         ..Settings::default()
     };
-    let head = Head::new(&settings, None, Some(CacheTtl::FiveMinutes))?;
+    let head = Head::new(&settings, None, Some(CacheTtl::FiveMinutes), None)?;
     let mut group = criterion.benchmark_group("request_body");
     for messages in [10, 100, 1_000, 5_000] {
         let content = json!([{ "type": "text", "text": TEXT }]);

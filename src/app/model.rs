@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use crate::config::{Listen, ModelSource};
 use crate::domain::model::Models;
 use crate::domain::provider::{Dialect, MaxTokensField, Provider};
+use crate::model::anthropic::Hosting;
 use crate::model::{Model, ModelServers, NamedServer, Server, anthropic, openai};
 use simulator::{Options as SimulatorOptions, Running, Script, Simulator};
 
@@ -86,6 +87,7 @@ fn simulated(base_url: &str, provider: Provider, idle_timeout: Duration) -> anyh
             api_key,
             auth_token: None,
             version: "2023-06-01".to_owned(),
+            hosting: Hosting::Own,
             idle_timeout,
         }),
         Provider::OpenAi => Server::OpenAi(openai::ClientConfig {

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 
-use crate::domain::provider::Dialect;
 use crate::domain::request::RequestForm;
 use crate::domain::sampling::{Prompt, SamplingRequest};
 use crate::domain::session::Settings;
@@ -24,18 +23,20 @@ pub(super) fn assemble(
     let settings = of_fallback.as_ref().unwrap_or(settings);
     let question = form.question.as_ref().map(SamplingRequest::prompt);
     if let Some(prompt) = question.or(form.title.as_ref().map(TitleRequest::prompt)) {
-        return put(prompt, settings, form.chat_completions);
+        return put(prompt, settings, form);
     }
     let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
     let mut settings = Settings { max_tokens, ..settings.clone() };
     settings.apply(options);
-    let (tools, cache) = (options.tools.as_deref(), form.prompt_cache);
+    let (tools, cache, platform) = (options.tools.as_deref(), form.prompt_cache, form.platform);
     if form.summary {
         settings = Settings { max_tokens, ..settings.for_summary() };
     }
     let head = match (form.chat_completions, form.summary) {
-        (None, false) => Head::Anthropic(anthropic::Head::new(&settings, tools, cache)?),
-        (None, true) => Head::Anthropic(anthropic::Head::for_summary(&settings, tools, cache)?),
+        (None, false) => Head::Anthropic(anthropic::Head::new(&settings, tools, cache, platform)?),
+        (None, true) => {
+            Head::Anthropic(anthropic::Head::for_summary(&settings, tools, cache, platform)?)
+        }
         (Some(dialect), false) => Head::OpenAi(openai::Head::new(&settings, tools, dialect)?),
         (Some(dialect), true) => {
             Head::OpenAi(openai::Head::for_summary(&settings, tools, dialect)?)
@@ -63,11 +64,11 @@ fn settings_of(pinned: &Settings, form: &RequestForm) -> Settings {
 fn put(
     prompt: Prompt<'_>,
     settings: &Settings,
-    dialect: Option<Dialect>,
+    form: &RequestForm,
 ) -> Result<Bytes, serde_json::Error> {
     let settings = settings.for_prompt(prompt);
-    let head = match dialect {
-        None => Head::Anthropic(anthropic::Head::new(&settings, None, None)?),
+    let head = match form.chat_completions {
+        None => Head::Anthropic(anthropic::Head::new(&settings, None, None, form.platform)?),
         Some(dialect) => Head::OpenAi(openai::Head::new(&settings, None, dialect)?),
     };
     let text = prompt.messages();

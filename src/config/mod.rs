@@ -14,6 +14,7 @@ mod old_spellings;
 mod permissions;
 mod process;
 mod provider;
+mod provider_platform;
 mod quotas;
 mod reload;
 mod secrets;

@@ -12,7 +12,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::environment::{read_secret, secret};
+use super::provider_platform::PlatformEntry;
 use crate::domain::model::{Known, ProviderModels, is_provider_name};
+use crate::domain::platform::Platform;
 use crate::domain::price::{Price, Prices};
 use crate::domain::provider::{Dialect, MaxTokensField, Provider, is_openai};
 use crate::model::{NamedServer, Server, anthropic, openai};
@@ -25,8 +27,11 @@ pub(super) struct ModelProviders(BTreeMap<String, ProviderEntry>);
 #[serde(deny_unknown_fields)]
 struct ProviderEntry {
     protocol: Provider,
-    #[serde(deserialize_with = "url")]
-    base_url: Url,
+    /// Only providers on a platform may leave it out.
+    #[serde(default, deserialize_with = "url")]
+    base_url: Option<Url>,
+    /// The Messages API: the cloud that the server belongs to.
+    platform: Option<PlatformEntry>,
     /// The environment variable with the key, or with the suffix `_FILE` a file that has it.
     api_key_env: Option<String>,
     api_key_file: Option<PathBuf>,
@@ -63,10 +68,10 @@ impl ModelProviders {
     /// The known models of each provider.
     pub(super) fn models(&self) -> BTreeMap<String, ProviderModels> {
         let models = |entry: &ProviderEntry| {
-            let is_openai =
-                entry.protocol == Provider::OpenAi && is_openai(entry.base_url.host_str());
+            let is_openai = entry.protocol == Provider::OpenAi && is_openai(entry.host());
             let models = ProviderModels::new(entry.protocol, entry.capabilities.clone());
-            models.with_optional_refused(is_openai)
+            let platform = entry.platform.as_ref().map(PlatformEntry::platform);
+            models.with_optional_refused(is_openai).on(platform)
         };
         self.0.iter().map(|(name, entry)| (name.clone(), models(entry))).collect()
     }
@@ -93,9 +98,12 @@ impl ModelProviders {
 
     /// The keys that can be read, which must not appear in the log.
     pub(super) fn secrets(&self) -> impl Iterator<Item = SecretString> {
-        let passwords = self.0.values().filter_map(|entry| entry.base_url.password());
+        let urls = self.0.values().filter_map(|entry| entry.base_url.as_ref());
+        let passwords = urls.filter_map(Url::password);
         let keys = self.0.values().filter_map(|entry| entry.key().ok().flatten());
-        keys.chain(passwords.map(SecretString::from))
+        let platforms = self.0.values().filter_map(|entry| entry.platform.as_ref());
+        let of_platforms = platforms.flat_map(PlatformEntry::secrets);
+        keys.chain(of_platforms).chain(passwords.map(SecretString::from))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -105,8 +113,13 @@ impl ModelProviders {
 
 impl ProviderEntry {
     fn check(&self) -> anyhow::Result<()> {
-        let is_web = matches!(self.base_url.scheme(), "http" | "https");
-        ensure!(is_web, "base_url is not that of a web server");
+        match &self.base_url {
+            Some(url) => {
+                let is_web = matches!(url.scheme(), "http" | "https");
+                ensure!(is_web, "base_url is not that of a web server");
+            }
+            None => ensure!(self.platform.is_some(), "base_url is missing"),
+        }
         ensure!(
             self.api_key_env.is_none() || self.api_key_file.is_none(),
             "api_key_env and api_key_file are both set: set only one of them"
@@ -118,11 +131,25 @@ impl ProviderEntry {
                 "max_tokens_field and images are for the protocol openai"
             ),
             Provider::OpenAi => ensure!(
-                self.anthropic_version.is_none() && !self.bearer,
-                "anthropic_version and bearer are for the protocol anthropic"
+                self.anthropic_version.is_none() && !self.bearer && self.platform.is_none(),
+                "anthropic_version, bearer and platform are for the protocol anthropic"
             ),
         }
-        Ok(())
+        let Some(platform) = &self.platform else { return Ok(()) };
+        ensure!(
+            !self.bearer,
+            "bearer is not for a platform: API keys of platforms are bearer tokens"
+        );
+        let has_version = self.anthropic_version.is_some();
+        ensure!(
+            !(has_version && platform.platform() == Platform::Vertex),
+            "anthropic_version is not for Google Cloud, which has one version"
+        );
+        platform.check(self.api_key_env.is_some() || self.api_key_file.is_some())
+    }
+
+    fn host(&self) -> Option<&str> {
+        self.base_url.as_ref()?.host_str()
     }
 
     /// None for a server without a key.
@@ -140,10 +167,17 @@ impl ProviderEntry {
     }
 
     fn server(&self, idle_timeout: Duration) -> anyhow::Result<Server> {
-        let (base_url, key) = (self.base_url.clone(), self.key()?);
+        let given = self.base_url.as_ref();
+        let base_url = match &self.platform {
+            Some(platform) => platform.base_url(given)?,
+            None => given.cloned().context("base_url is missing")?,
+        };
+        let key = self.key()?;
         Ok(match self.protocol {
             Provider::Anthropic => {
-                let (api_key, auth_token) = if self.bearer { (None, key) } else { (key, None) };
+                let is_bearer = self.bearer || self.platform.is_some();
+                let (api_key, auth_token) = if is_bearer { (None, key) } else { (key, None) };
+                let hosting = self.platform.as_ref().map(PlatformEntry::hosting).transpose()?;
                 let version = self.anthropic_version.clone();
                 let version = version.unwrap_or_else(|| "2023-06-01".to_owned());
                 Server::Anthropic(anthropic::ClientConfig {
@@ -151,6 +185,7 @@ impl ProviderEntry {
                     api_key,
                     auth_token,
                     version,
+                    hosting: hosting.unwrap_or_default(),
                     idle_timeout,
                 })
             }
@@ -167,8 +202,8 @@ impl ProviderEntry {
     }
 }
 
-fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
 }
 
 #[cfg(test)]
@@ -210,13 +245,48 @@ mod tests {
         assert!(
             refusal(r#"{"a/b": {"protocol": "openai", "base_url": "http://h"}}"#).contains("a/b")
         );
-        assert!(
-            with(r#", "bearer": true"#).starts_with("of \"one\": anthropic_version and bearer")
-        );
+        assert!(with(r#", "bearer": true"#).starts_with("of \"one\": anthropic_version, bearer"));
         assert!(with(r#", "max_requests": 0"#).contains("max_requests is 0"));
         assert!(with(r#", "api_key": "secret""#).contains("unknown field `api_key`"));
         let both = with(r#", "api_key_env": "A", "api_key_file": "b""#);
         assert!(both.contains("both set"), "{both}");
+    }
+
+    #[test]
+    fn a_platform_has_an_address_and_needs_credentials() {
+        let entry = |members: &str| {
+            format!(r#"{{"one": {{"protocol": "anthropic", "platform": {{{members}}}}}}}"#)
+        };
+        let providers = ModelProviders::parse(&entry(
+            r#""name": "vertex", "region": "europe-west1", "project": "p""#,
+        ));
+        let servers = providers.unwrap().servers(Duration::from_secs(1)).unwrap();
+        let expected = "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/\
+                        europe-west1/publishers/anthropic/models";
+        assert_eq!(servers[0].server.base_url().as_str(), expected);
+        let bedrock = ModelProviders::parse(
+            r#"{"one": {"protocol": "anthropic", "api_key_env": "PATH",
+                        "platform": {"name": "bedrock", "region": "us-east-1"}}}"#,
+        );
+        let servers = bedrock.unwrap().servers(Duration::from_secs(1)).unwrap();
+        let expected = "https://bedrock-mantle.us-east-1.api.aws/anthropic";
+        assert_eq!(servers[0].server.base_url().as_str(), expected);
+
+        for (members, message) in [
+            (r#""name": "bedrock""#, "missing field `region`"),
+            (r#""name": "bedrock", "region": "us-east-1""#, "needs access_key_id_env"),
+            (r#""name": "bedrock", "region": "US", "access_key_id_env": "A""#, "region \"US\""),
+            (
+                r#""name": "bedrock", "region": "us-east-1", "access_key_id_env": "A""#,
+                "must be set together",
+            ),
+            (r#""name": "vertex", "region": "global""#, "project is missing"),
+            (r#""name": "vertex", "region": "global", "key": 1"#, "unknown field `key`"),
+            (r#""name": "azure""#, "unknown variant `azure`"),
+        ] {
+            let refused = refusal(&entry(members));
+            assert!(refused.contains(message), "{members}: {refused}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::args::WorkArgs;
 use super::environment::secret;
 use super::model_providers::ModelProviders;
 use crate::domain::provider::{Dialect, MaxTokensField, Provider, is_openai};
+use crate::model::anthropic::Hosting;
 use crate::model::{Server, anthropic, openai};
 
 pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
@@ -115,6 +116,7 @@ impl WorkArgs {
                 api_key,
                 auth_token,
                 version: self.anthropic_version.clone(),
+                hosting: Hosting::Own,
                 idle_timeout,
             }),
             Provider::OpenAi => Server::OpenAi(openai::ClientConfig {

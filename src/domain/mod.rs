@@ -48,6 +48,7 @@ pub mod permission;
 pub mod plain_message;
 pub mod plain_syntax;
 pub mod plain_view;
+pub mod platform;
 pub mod prefix;
 pub mod price;
 pub mod principal;

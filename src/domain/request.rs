@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::model_settings::ModelSettings;
 use super::model_try::ModelTry;
 use super::outcome::RunError;
+use super::platform::Platform;
 use super::prefix::PrefixHashes;
 use super::prompt_cache::CacheTtl;
 use super::provider::Dialect;
@@ -49,6 +50,9 @@ pub struct RequestForm {
     /// The Chat Completions dialect, if that protocol was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_completions: Option<Dialect>,
+    /// The cloud of the server, if it was one of Claude in a cloud.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
     /// The output budget, if it differed from the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,

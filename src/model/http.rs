@@ -62,6 +62,8 @@ pub(super) type ReadError = fn(u16, &[u8]) -> Option<ErrorReport>;
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     clients: Arc<Clients>,
+    /// The headers of all requests.
+    headers: HeaderMap,
     url: Url,
     idle_timeout: Duration,
     read_error: ReadError,
@@ -78,6 +80,7 @@ impl Endpoint {
         read_error: ReadError,
     ) -> Result<Self, BadClient> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        let of_all = headers.clone();
         let clients = Clients::new(move || {
             reqwest::Client::builder()
                 .user_agent(concat!("twostep/", env!("CARGO_PKG_VERSION")))
@@ -92,7 +95,7 @@ impl Endpoint {
             .map_err(|()| BadClient::BaseUrl(base_url.clone()))?
             .pop_if_empty()
             .extend(path);
-        Ok(Self { clients: Arc::new(clients), url, idle_timeout, read_error })
+        Ok(Self { clients: Arc::new(clients), headers: of_all, url, idle_timeout, read_error })
     }
 
     /// Builds a POST request; the caller adds headers.
@@ -176,6 +179,11 @@ impl Endpoint {
             path.pop().push(name);
         }
         url
+    }
+
+    /// The headers of all requests.
+    pub(super) const fn headers(&self) -> &HeaderMap {
+        &self.headers
     }
 
     /// Builds a GET request to the same server.

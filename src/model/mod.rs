@@ -25,6 +25,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::domain::message::BadContent;
+use crate::domain::platform::Platform;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::provider::{Dialect, Provider};
 use crate::domain::session::Settings;
@@ -94,6 +95,14 @@ impl Model {
         }
     }
 
+    /// The cloud that the server belongs to, if it is one of the Messages API.
+    pub const fn platform(&self) -> Option<Platform> {
+        match self {
+            Self::Anthropic(client) => client.platform(),
+            Self::OpenAi(_) => None,
+        }
+    }
+
     /// Builds the head of all requests of a run from the session's settings. The tools of the run
     /// follow those of the session.
     pub fn head(
@@ -103,8 +112,10 @@ impl Model {
         prompt_cache: Option<CacheTtl>,
     ) -> Result<Head, serde_json::Error> {
         match self {
-            Self::Anthropic(_) => {
-                anthropic::Head::new(settings, tools_of_run, prompt_cache).map(Head::Anthropic)
+            Self::Anthropic(client) => {
+                let platform = client.platform();
+                anthropic::Head::new(settings, tools_of_run, prompt_cache, platform)
+                    .map(Head::Anthropic)
             }
             Self::OpenAi(client) => {
                 openai::Head::new(settings, tools_of_run, client.dialect()).map(Head::OpenAi)
@@ -129,8 +140,9 @@ impl Model {
         prompt_cache: Option<CacheTtl>,
     ) -> Result<Head, serde_json::Error> {
         match self {
-            Self::Anthropic(_) => {
-                anthropic::Head::for_summary(settings, tools_of_run, prompt_cache)
+            Self::Anthropic(client) => {
+                let platform = client.platform();
+                anthropic::Head::for_summary(settings, tools_of_run, prompt_cache, platform)
                     .map(Head::Anthropic)
             }
             Self::OpenAi(client) => {
@@ -160,11 +172,13 @@ impl Model {
     ) -> Option<Result<i64, ModelError>> {
         match self {
             Self::Anthropic(client) => {
-                let head = anthropic::Head::for_count(settings, tools_of_run).ok()?;
+                let head =
+                    anthropic::Head::for_count(settings, tools_of_run, client.platform()).ok()?;
                 let messages = Messages { container: None, ..messages };
                 let body = anthropic::body(&head, messages, &ToolChoice::AUTO);
                 let betas = head.betas(messages.is_compacted);
-                Some(client.count_tokens(Request { body, betas, trace: None }).await)
+                let request = Request { body, betas, model_in_url: None, trace: None };
+                Some(client.count_tokens(request).await)
             }
             Self::OpenAi(_) => None,
         }
@@ -194,7 +208,7 @@ impl Head {
             Self::Anthropic(head) => {
                 let deferred = self.deferred();
                 let is_unchanged = deferred.is_none_or(|tools| tools.sends_unchanged(messages));
-                is_unchanged.then(|| head.bytes())
+                head.messages_start().filter(|_| is_unchanged)
             }
             Self::OpenAi(_) => None,
         }
@@ -231,11 +245,13 @@ impl Head {
         match self {
             Self::Anthropic(head) => {
                 let betas = head.betas(messages.is_compacted);
-                Request { body: anthropic::body(head, messages, choice), betas, trace: None }
+                let (body, model_in_url) =
+                    (anthropic::body(head, messages, choice), head.model_in_url());
+                Request { body, betas, model_in_url, trace: None }
             }
             Self::OpenAi(head) => {
                 let body = openai::body(head, messages.text, choice);
-                Request { body, betas: Arc::default(), trace: None }
+                Request { body, betas: Arc::default(), model_in_url: None, trace: None }
             }
         }
     }

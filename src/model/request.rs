@@ -28,6 +28,8 @@ pub struct Request {
     pub body: Bytes,
     /// Names of the beta features that the request uses, separated by commas.
     pub betas: Arc<str>,
+    /// The model, for servers that expect it in the URL instead of the body.
+    pub model_in_url: Option<Arc<str>>,
     /// The trace context to propagate.
     pub trace: Option<Trace>,
 }

@@ -9,6 +9,7 @@ use super::server_tool::SessionServerTool;
 use super::state::Service;
 use crate::domain::deferred_tools::TOOL_SEARCH;
 use crate::domain::model::ModelRef;
+use crate::domain::platform::Platform;
 use crate::domain::tool::defined_names;
 
 /// The tools that a session names, by kind. The numbers are indexes into the session's list.
@@ -79,12 +80,16 @@ pub(crate) fn server_tools_for(
     pinned: &RawValue,
 ) -> Result<Vec<Box<RawValue>>, Error> {
     let rules = &service.defaults.model_rules;
+    let platform = rules.models.platform(model);
     let model = rules.models.find(model);
     let definitions: Vec<&RawValue> =
         serde_json::from_str(pinned.get()).map_err(Error::internal)?;
     let (mut changed, mut errors) = (Vec::new(), Vec::new());
     for (index, before) in definitions.into_iter().enumerate() {
         let Some(pinned) = SessionServerTool::pinned(before) else { continue };
+        if let Some(message) = unavailable_on(platform, &pinned.name) {
+            errors.push(FieldError::new("/model", message));
+        }
         // A tool that the operator does not enable any more stays as it is.
         let Some(tool) = rules.server_tools.iter().find(|tool| tool.name() == pinned.name) else {
             continue;
@@ -97,6 +102,12 @@ pub(crate) fn server_tools_for(
     }
     Error::if_any(errors)?;
     Ok(changed)
+}
+
+/// The reason why the cloud of a model's server does not run a server tool.
+fn unavailable_on(platform: Option<Platform>, tool: &str) -> Option<String> {
+    let platform = platform.filter(|platform| !platform.runs(tool))?;
+    Some(format!("{tool} is not run by {}, which has the model", platform.title()))
 }
 
 impl<'a> Named<'a> {
@@ -169,6 +180,7 @@ impl<'a> Named<'a> {
         service: &Service,
         model: ModelRef<'_>,
     ) -> Result<Box<RawValue>, Error> {
+        let platform = service.defaults.model_rules.models.platform(model);
         let model = service.defaults.model_rules.models.find(model);
         let (mut definitions, mut errors) = (Vec::new(), Vec::new());
         let mut names: Vec<&str> = Vec::new();
@@ -186,6 +198,9 @@ impl<'a> Named<'a> {
                 refuse(format!("is the name of another tool: {}", wanted.name));
             }
             names.push(&wanted.name);
+            if let Some(message) = unavailable_on(platform, &wanted.name) {
+                refuse(message);
+            }
             errors.extend(wanted.problems(tool, *index, &model));
             definitions.push(wanted.definition(tool, &model)?);
         }

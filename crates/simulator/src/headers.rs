@@ -21,6 +21,13 @@ pub(crate) struct ApiHeaders {
     pub(crate) betas: Betas,
 }
 
+/// Reads the headers of a request that a cloud with one version of the API has accepted.
+pub(crate) fn betas_only(headers: &HeaderMap) -> Result<ApiHeaders, Refusal> {
+    let betas = headers.get("anthropic-beta").and_then(|value| value.to_str().ok());
+    let betas = betas.map(Betas::read).transpose()?.unwrap_or_default();
+    Ok(ApiHeaders { version: Version::Y2023, betas })
+}
+
 /// Checks the API key and the version.
 pub(crate) fn check_headers(headers: &HeaderMap) -> Result<ApiHeaders, Refusal> {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -29,6 +36,12 @@ pub(crate) fn check_headers(headers: &HeaderMap) -> Result<ApiHeaders, Refusal> 
     if !keys.into_iter().flatten().any(|key| !key.trim().is_empty()) {
         return Err(Refusal::unauthenticated("x-api-key header is required"));
     }
+    check_version(headers)
+}
+
+/// Checks the version.
+pub(crate) fn check_version(headers: &HeaderMap) -> Result<ApiHeaders, Refusal> {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let version = match header("anthropic-version") {
         Some("2023-06-01") => Version::Y2023,
         Some("2026-10-21") => Version::Y2026,

@@ -9,6 +9,7 @@
 mod betas;
 mod cache;
 mod chat;
+pub mod cloud;
 mod containers;
 mod context;
 mod deferred;
@@ -48,6 +49,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use cache::{Cache, Input};
+use cloud::Tokens;
 use containers::Containers;
 use record::Recorder;
 use repetitions::Repetitions;
@@ -116,6 +118,7 @@ pub(crate) struct Shared {
     pub(crate) repetitions: Repetitions,
     pub(crate) cache: Cache,
     pub(crate) containers: Containers,
+    pub(crate) tokens: Tokens,
     pub(crate) stop: CancellationToken,
 }
 
@@ -130,6 +133,7 @@ impl Simulator {
             repetitions: Repetitions::default(),
             cache: Cache::default(),
             containers: Containers::default(),
+            tokens: Tokens::default(),
             stop: stop.clone(),
         });
         let address = listener.local_addr().ok();
@@ -165,6 +169,21 @@ impl Running {
     /// Advances the clock of the prompt cache.
     pub fn advance_cache_clock(&self, time: Duration) {
         self.shared.cache.advance_clock(time);
+    }
+
+    /// The number of access tokens that the token endpoint and the metadata server have issued.
+    pub fn issued_tokens(&self) -> u64 {
+        self.shared.tokens.issued()
+    }
+
+    /// Refuses the access tokens that were issued so far.
+    pub fn revoke_tokens(&self) {
+        self.shared.tokens.revoke();
+    }
+
+    /// Sets the lifetime of the access tokens that are issued from now on.
+    pub fn set_token_lifetime(&self, lifetime: Duration) {
+        self.shared.tokens.set_lifetime(lifetime);
     }
 
     /// Plays `script` from the next request on.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::chat;
 use super::emit::{self, Wire};
 use super::message::Message;
-use super::refusal::{Refusal, error_body};
+use super::refusal::{GATEWAY, Refusal, error_body};
 use super::script::Failure;
 
 /// A protocol, with the request's options for the form of the reply.
@@ -57,6 +57,9 @@ impl Protocol {
     /// The body of a refusal.
     pub(crate) fn refusal(self, refusal: &Refusal, request_id: &str) -> Value {
         let Refusal { kind, message, details, .. } = refusal;
+        if let (&GATEWAY, Some(body)) = (kind, details) {
+            return body.clone();
+        }
         match self {
             Self::Messages => error_body(kind, message, details.as_ref(), request_id),
             Self::Chat { .. } => chat::error_body(kind, message, details.as_ref()),

@@ -3,17 +3,25 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+/// The kind of a refusal by a gateway before the API, whose error has a form of its own.
+pub(crate) const GATEWAY: &str = "gateway";
+
 /// The reason that a request gets no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) kind: &'static str,
     pub(crate) message: String,
-    /// Additional members of the error object.
+    /// Additional members of the error object; of a refusal of the kind [`GATEWAY`] the whole body.
     pub(crate) details: Option<Value>,
 }
 
 impl Refusal {
+    /// A refusal by a gateway before the API, with this body.
+    pub(crate) fn of_gateway(status: StatusCode, message: &str, body: Value) -> Self {
+        Self { details: Some(body), ..Self::new(status, GATEWAY, message) }
+    }
+
     /// 400: the request breaks a rule of the API.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message)

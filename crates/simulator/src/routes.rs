@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::header::CONTENT_LENGTH;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Response};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
@@ -13,7 +14,8 @@ use axum::{Json, Router};
 use futures::StreamExt as _;
 use tokio::time::timeout;
 
-use super::headers::{ApiHeaders, check_headers};
+use super::cloud::{self, Door};
+use super::headers::{ApiHeaders, betas_only, check_headers, check_version};
 use super::protocol::Protocol;
 use super::record::RecordedRequest;
 use super::refusal::Refusal;
@@ -29,6 +31,14 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/messages", post(create_message))
         .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/v1/chat/completions", post(create_completion))
+        .route("/anthropic/v1/messages", post(create_on_bedrock))
+        .route("/anthropic/v1/messages/count_tokens", post(count_on_bedrock))
+        .route(
+            "/v1/projects/{project}/locations/{location}/publishers/anthropic/models/{model}",
+            post(predict),
+        )
+        .route("/token", post(token))
+        .route("/computeMetadata/v1/instance/service-accounts/default/token", get(metadata_token))
         .route("/v1/models", get(list_models))
         .route("/v1/models/{id}", get(get_model))
         .fallback(no_route)
@@ -47,10 +57,55 @@ async fn count_tokens(State(shared): State<Arc<Shared>>, request: Request) -> Re
     handle(&shared, request, reply).await
 }
 
+async fn create_on_bedrock(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let reply = |parts: &Parts, body: &Bytes, id: &str| {
+        let body = cloud::unsign(parts, body)?;
+        respond::create_message(&shared, check_version(&parts.headers)?, &body, id)
+    };
+    record_and_respond(&shared, request, Protocol::Messages, reply).await
+}
+
+async fn count_on_bedrock(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let reply = |parts: &Parts, body: &Bytes, id: &str| {
+        let body = cloud::unsign(parts, body)?;
+        respond::count_tokens(&shared, check_version(&parts.headers)?, &body, id)
+    };
+    record_and_respond(&shared, request, Protocol::Messages, reply).await
+}
+
+async fn predict(
+    State(shared): State<Arc<Shared>>,
+    Path((project, location, model)): Path<(String, String, String)>,
+    request: Request,
+) -> Response<Body> {
+    let reply = |parts: &Parts, body: &Bytes, id: &str| {
+        let url = (project.as_str(), location.as_str(), model.as_str());
+        let (door, body) = cloud::enter(&shared.tokens, url, &parts.headers, body)?;
+        let headers = betas_only(&parts.headers)?;
+        match door {
+            Door::Messages => respond::create_message(&shared, headers, &body, id),
+            Door::CountTokens => respond::count_tokens(&shared, headers, &body, id),
+        }
+    };
+    record_and_respond(&shared, request, Protocol::Messages, reply).await
+}
+
+async fn token(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    form: Bytes,
+) -> Response<Body> {
+    cloud::token(&shared.tokens, &headers, &String::from_utf8_lossy(&form))
+}
+
+async fn metadata_token(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response<Body> {
+    cloud::metadata_token(&shared.tokens, &headers)
+}
+
 async fn create_completion(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let protocol = Protocol::Chat { include_usage: false };
-    let reply = |headers: &HeaderMap, body: &Bytes, id: &str| {
-        chat::create_completion(&shared, headers, body, id)
+    let reply = |parts: &Parts, body: &Bytes, id: &str| {
+        chat::create_completion(&shared, &parts.headers, body, id)
     };
     record_and_respond(&shared, request, protocol, reply).await
 }
@@ -84,8 +139,8 @@ async fn handle<F>(shared: &Shared, request: Request, reply: F) -> Response<Body
 where
     F: FnOnce(ApiHeaders, &Bytes, &str) -> Result<DelayedResponse, Refusal>,
 {
-    let reply = |headers: &HeaderMap, body: &Bytes, id: &str| {
-        check_headers(headers).and_then(|checked| reply(checked, body, id))
+    let reply = |parts: &Parts, body: &Bytes, id: &str| {
+        check_headers(&parts.headers).and_then(|checked| reply(checked, body, id))
     };
     record_and_respond(shared, request, Protocol::Messages, reply).await
 }
@@ -98,14 +153,14 @@ async fn record_and_respond<F>(
     reply: F,
 ) -> Response<Body>
 where
-    F: FnOnce(&HeaderMap, &Bytes, &str) -> Result<DelayedResponse, Refusal>,
+    F: FnOnce(&Parts, &Bytes, &str) -> Result<DelayedResponse, Refusal>,
 {
     let arrival = shared.recorder.arrival();
     let id = ids::request();
     let (parts, body) = request.into_parts();
     let (body, result) = match read(&parts.headers, body).await {
         Ok(body) => {
-            let result = reply(&parts.headers, &body, &id);
+            let result = reply(&parts, &body, &id);
             (body, result)
         }
         Err(refusal) => (Bytes::new(), Err(refusal)),

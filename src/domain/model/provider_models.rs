@@ -5,6 +5,7 @@ use std::sync::{PoisonError, RwLock};
 
 use super::capabilities::Capabilities;
 use super::table::{BUILT_IN, Known, among};
+use crate::domain::platform::Platform;
 use crate::domain::provider::Provider;
 
 /// The known models of one provider, by precedence: the operator's configuration, the model server's
@@ -15,6 +16,8 @@ pub struct ProviderModels {
     pub protocol: Provider,
     /// True if its server refuses output schemas with optional members.
     pub refuses_optional: bool,
+    /// The cloud that its server belongs to, if any.
+    pub platform: Option<Platform>,
     operators: Known,
     /// Absent until the server's list has been fetched.
     servers: RwLock<Option<Known>>,
@@ -32,6 +35,12 @@ impl ProviderModels {
         Self { refuses_optional, ..self }
     }
 
+    /// The table of a server of this cloud.
+    #[must_use]
+    pub fn on(self, platform: Option<Platform>) -> Self {
+        Self { platform, ..self }
+    }
+
     pub(super) fn refresh(&self, list: Known) {
         *self.servers.write().unwrap_or_else(PoisonError::into_inner) = Some(list);
     }
@@ -39,11 +48,21 @@ impl ProviderModels {
     /// The known capabilities of a model; empty for an unknown model.
     pub(super) fn find(&self, name: &str) -> Capabilities {
         let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
-        [Some(&self.operators), servers.as_ref(), Some(&*BUILT_IN)]
-            .into_iter()
-            .flatten()
-            .filter_map(|known| among(known, name))
-            .fold(Capabilities::default(), Capabilities::or)
+        let own_name = self.platform.map_or(name, |platform| platform.own_name(name));
+        // Whether the platforms take references to tools is not documented.
+        let of_platform = Capabilities { tool_search: Some(false), ..Capabilities::default() };
+        let found = [
+            among(&self.operators, name),
+            self.platform.map(|_| &of_platform),
+            servers.as_ref().and_then(|known| among(known, name)),
+            among(&BUILT_IN, own_name),
+        ];
+        let known = found.into_iter().flatten().fold(Capabilities::default(), Capabilities::or);
+        match self.platform {
+            // Tools are called from code in containers of the provider.
+            Some(_) => Capabilities { dynamic_filtering: Some(false), ..known },
+            None => known,
+        }
     }
 
     /// The capabilities of a model that the server's protocol can express.

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use super::capabilities::Capabilities;
 use super::model_ref::ModelRef;
 use super::provider_models::ProviderModels;
+use crate::domain::platform::Platform;
 use crate::domain::provider::Provider;
 
 /// Capabilities by model name.
@@ -79,6 +80,17 @@ impl Models {
     /// The protocol of a model's server.
     pub fn protocol(&self, model: ModelRef<'_>) -> Provider {
         self.provider(model).map_or(self.default.protocol, |provider| provider.protocol)
+    }
+
+    /// The cloud that a model's server belongs to, if any.
+    pub fn platform(&self, model: ModelRef<'_>) -> Option<Platform> {
+        self.provider(model)?.platform
+    }
+
+    /// Features of the service that the protocol of a model's server or its cloud does not support.
+    pub fn lacks(&self, model: ModelRef<'_>) -> Vec<&'static str> {
+        let of_platform = self.platform(model).map_or(&[] as &[_], Platform::lacks);
+        [self.protocol(model).lacks(), of_platform].concat()
     }
 
     /// True if the model's server refuses output schemas with optional members.

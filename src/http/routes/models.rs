@@ -62,8 +62,8 @@ pub(in crate::http) async fn list_models(
         let model = models.locate(&id);
         let capabilities = models.find_usable(model);
         let mut lacks = capabilities.lacks();
-        let of_protocol = models.protocol(model).lacks().iter();
-        let others = of_protocol.filter(|name| !lacks.contains(name)).copied().collect::<Vec<_>>();
+        let mut others = models.lacks(model);
+        others.retain(|name| !lacks.contains(name));
         lacks.splice(0..0, others);
         ModelResource {
             r#type: "model",

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use reqwest::{RequestBuilder, Url};
 use secrecy::SecretString;
 
 use super::assemble::Assembler;
 use super::decode::ErrorBody;
+use super::platform::{self, Access, Authorized, Hosting};
+use crate::domain::platform::Platform;
 use crate::model::error::ModelError;
 use crate::model::http::{BadClient, Endpoint, ErrorReport, Events, secret_header};
 use crate::model::reply::{PartialReply, Progress, Reply};
@@ -17,7 +19,7 @@ use crate::model::request::Request;
 /// The configuration of a client of the Messages API.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
-    /// The base URL, to which `/v1/messages` is appended.
+    /// The base URL, to which `/v1/messages` is appended, except for Google Cloud.
     pub base_url: Url,
     /// The API key, sent as `x-api-key`; local servers need none.
     pub api_key: Option<SecretString>,
@@ -25,6 +27,8 @@ pub struct ClientConfig {
     pub auth_token: Option<SecretString>,
     /// The API version, sent as `anthropic-version`.
     pub version: String,
+    /// The cloud that the server belongs to.
+    pub hosting: Hosting,
     /// The maximum time without an event: before the headers, and inside the stream.
     pub idle_timeout: Duration,
 }
@@ -32,46 +36,86 @@ pub struct ClientConfig {
 /// A client of one server of the Messages API.
 #[derive(Debug, Clone)]
 pub struct Client {
+    /// Of Google Cloud, the folder of the models.
     pub(super) messages: Endpoint,
+    access: Access,
+    platform: Option<Platform>,
 }
 
 impl Client {
     /// Creates a client with pooled connections.
     pub fn new(config: &ClientConfig) -> Result<Self, BadClient> {
         let mut headers = HeaderMap::new();
-        let version = HeaderValue::from_str(&config.version).map_err(|_| BadClient::Header)?;
-        headers.insert("anthropic-version", version);
+        let platform = config.hosting.platform();
+        // Google Cloud has the version in the body.
+        let is_in_header = platform != Some(Platform::Vertex);
+        if is_in_header {
+            let version = HeaderValue::from_str(&config.version).map_err(|_| BadClient::Header)?;
+            headers.insert("anthropic-version", version);
+        }
         if let Some(key) = &config.api_key {
             headers.insert("x-api-key", secret_header("", key)?);
         }
         if let Some(token) = &config.auth_token {
             headers.insert(AUTHORIZATION, secret_header("Bearer ", token)?);
         }
-        let path = ["v1", "messages"];
+        let path: &[&str] = if is_in_header { &["v1", "messages"] } else { &[] };
         let messages =
-            Endpoint::new(&config.base_url, &path, headers, config.idle_timeout, read_error)?;
-        Ok(Self { messages })
+            Endpoint::new(&config.base_url, path, headers, config.idle_timeout, read_error)?;
+        Ok(Self { messages, access: Access::new(&config.hosting)?, platform })
+    }
+
+    /// The cloud that the server belongs to, if any.
+    pub const fn platform(&self) -> Option<Platform> {
+        self.platform
     }
 
     /// Sends a request and waits for the headers of its reply.
     pub async fn send(&self, request: Request) -> Result<ReplyStream, ModelError> {
         let sent = request.body.clone();
-        let events = self.messages.send(with_betas(&self.messages, request)).await?;
+        let events = match &request.model_in_url {
+            Some(model) => {
+                let endpoint = self.messages.child(&format!("{model}:streamRawPredict"));
+                self.send_to(&endpoint, &request).await?
+            }
+            None => self.send_to(&self.messages, &request).await?,
+        };
         Ok(ReplyStream { events, assembler: Assembler::new(sent) })
     }
-}
 
-/// Builds the POST request, with the header that names the beta features.
-pub(super) fn with_betas(endpoint: &Endpoint, request: Request) -> RequestBuilder {
-    let post = endpoint.post(request.body, request.trace);
-    if request.betas.is_empty() {
-        return post;
+    async fn send_to(&self, endpoint: &Endpoint, request: &Request) -> Result<Events, ModelError> {
+        let Authorized { post, token } = self.authorized(endpoint, request).await?;
+        match endpoint.send(post).await {
+            Err(error) if self.access.discard(token.as_ref(), &error).await => {
+                let Authorized { post, .. } = self.authorized(endpoint, request).await?;
+                endpoint.send(post).await
+            }
+            sent => sent,
+        }
     }
-    post.header("anthropic-beta", request.betas.as_ref())
+
+    /// Builds the POST request, with everything that the server requires for access.
+    pub(super) async fn authorized(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+    ) -> Result<Authorized, ModelError> {
+        let mut post = endpoint.post(request.body.clone(), request.trace);
+        if self.platform == Some(Platform::Bedrock) {
+            // A signature covers the headers of the request, not those of the client.
+            post = post.headers(self.messages.headers().clone());
+        }
+        if !request.betas.is_empty() {
+            post = post.header("anthropic-beta", request.betas.as_ref());
+        }
+        self.access.authorize(post).await
+    }
 }
 
-fn read_error(_: u16, body: &[u8]) -> Option<ErrorReport> {
-    serde_json::from_slice::<ErrorBody<'_>>(body).ok().map(ErrorReport::from)
+/// Parses an error of the API, or of the gateway of a cloud before it.
+fn read_error(status: u16, body: &[u8]) -> Option<ErrorReport> {
+    let of_api = serde_json::from_slice::<ErrorBody<'_>>(body).ok().filter(ErrorBody::has_kind);
+    of_api.map(ErrorReport::from).or_else(|| platform::read_error(status, body))
 }
 
 /// A reply whose stream is being read.

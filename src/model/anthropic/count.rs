@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::client::{Client, with_betas};
+use super::client::Client;
+use super::platform::Authorized;
+use crate::domain::platform::Platform;
 use crate::model::error::ModelError;
 use crate::model::request::Request;
 
@@ -22,8 +24,11 @@ struct Counted {
 impl Client {
     /// Returns the number of input tokens of this body, as the server counts them.
     pub async fn count_tokens(&self, request: Request) -> Result<i64, ModelError> {
-        let endpoint = self.messages.child("count_tokens");
-        let answer = endpoint.fetch_object(with_betas(&endpoint, request), TIMEOUT).await?;
+        let is_vertex = self.platform() == Some(Platform::Vertex);
+        let name = if is_vertex { "count-tokens:rawPredict" } else { "count_tokens" };
+        let endpoint = self.messages.child(name);
+        let Authorized { post, .. } = self.authorized(&endpoint, &request).await?;
+        let answer = endpoint.fetch_object(post, TIMEOUT).await?;
         let counted: Counted = serde_json::from_slice(&answer)
             .map_err(|error| ModelError::Malformed(format!("a count is not readable: {error}")))?;
         // Some servers have the endpoint but always return 0.

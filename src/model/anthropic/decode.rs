@@ -129,6 +129,13 @@ impl ErrorDetails<'_> {
     }
 }
 
+impl ErrorBody<'_> {
+    /// True if the error has a type, as all errors of the Messages API have.
+    pub(super) fn has_kind(&self) -> bool {
+        !self.error.kind.is_empty()
+    }
+}
+
 impl From<ErrorBody<'_>> for ErrorReport {
     fn from(ErrorBody { error }: ErrorBody<'_>) -> Self {
         let details = error.details.as_ref();

@@ -15,6 +15,7 @@ use crate::domain::context::Context;
 use crate::domain::generation::SHARED;
 use crate::domain::model::Effort;
 use crate::domain::model_options::{ModelOptions, ServiceTier};
+use crate::domain::platform::Platform;
 use crate::domain::prompt_cache::CacheTtl;
 use crate::domain::session::Settings;
 use crate::model::deferred_tools::{DeferredInHead, DeferredTools};
@@ -28,23 +29,33 @@ pub struct Head {
     /// The same for messages that begin with a compaction summary.
     betas_compacted: Arc<str>,
     pub(super) breakpoint: Option<CacheBreakpoint>,
+    /// True if the last block has a breakpoint, because the server places none.
+    pub(super) marks_end: bool,
     pub(super) has_tools: bool,
     deferred: Option<DeferredInHead>,
     /// The instructions for a summary, if the request is for a summary instead of an answer.
     pub(super) summary: Option<Box<RawValue>>,
+    /// The model, if the server expects it in the URL.
+    model_in_url: Option<Arc<str>>,
 }
+
+/// The version of the API in the bodies of Google Cloud.
+const VERTEX_VERSION: &str = "vertex-2023-10-16";
 
 /// The beta feature of compaction, required to request a summary and to send one back.
 const COMPACTION: &str = "compact-2026-09-04";
 
 #[derive(Serialize)]
 struct Fields<'a> {
-    model: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anthropic_version: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<bool>,
-    /// Automatic caching: the server places the breakpoint on the last cacheable block and moves
+    /// Automatic caching, which only Anthropic's own API has: the server places the breakpoint on the last cacheable block and moves
     /// it with the conversation, so no breakpoint changes a block that was sent before.
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<CacheBreakpoint>,
@@ -130,6 +141,7 @@ impl Head {
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
         prompt_cache: Option<CacheTtl>,
+        platform: Option<Platform>,
     ) -> Result<Self, serde_json::Error> {
         let breakpoint = prompt_cache.map(CacheBreakpoint::new);
         let (tools, deferred) = tools(settings, tools_of_run, breakpoint)?;
@@ -140,10 +152,13 @@ impl Head {
             Some(Value::Object(shared)) => shared,
             _ => Map::new(),
         };
+        let counted = Fields::counted(settings, &tools, platform);
+        let model_in_url = counted.anthropic_version.and(counted.model).map(Arc::from);
         let fields = Fields {
+            model: counted.model.filter(|_| model_in_url.is_none()),
             max_tokens: Some(settings.max_tokens),
             stream: Some(true),
-            cache_control: breakpoint,
+            cache_control: breakpoint.filter(|_| platform.is_none()),
             stop_sequences: &settings.stop_sequences,
             temperature: options.generation.temperature,
             top_p: options.generation.top_p,
@@ -158,9 +173,11 @@ impl Head {
                 .as_deref()
                 .map(|edits| ContextManagement { edits }),
             system: system.as_deref(),
-            ..Fields::counted(settings, &tools)
+            ..counted
         };
-        Ok(Self { breakpoint, ..Self::of(fields, settings, deferred)? })
+        let marks_end = breakpoint.is_some() && platform.is_some();
+        let head = Self::of(fields, settings, deferred)?;
+        Ok(Self { breakpoint, marks_end, model_in_url, ..head })
     }
 
     /// Builds the head of a request for a summary, with the session's instructions for it.
@@ -168,10 +185,11 @@ impl Head {
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
         prompt_cache: Option<CacheTtl>,
+        platform: Option<Platform>,
     ) -> Result<Self, serde_json::Error> {
         let instructions = settings.context.compact_instructions.as_deref();
         let summary = to_raw_value(&Summary { r#type: "summarize", instructions })?;
-        let head = Self::new(settings, tools_of_run, prompt_cache)?;
+        let head = Self::new(settings, tools_of_run, prompt_cache, platform)?;
         let betas = Arc::clone(&head.betas_compacted);
         Ok(Self { summary: Some(summary), betas, ..head })
     }
@@ -180,9 +198,10 @@ impl Head {
     pub fn for_count(
         settings: &Settings,
         tools_of_run: Option<&RawValue>,
+        platform: Option<Platform>,
     ) -> Result<Self, serde_json::Error> {
         let (tools, deferred) = tools(settings, tools_of_run, None)?;
-        Self::of(Fields::counted(settings, &tools), settings, deferred)
+        Self::of(Fields::counted(settings, &tools, platform), settings, deferred)
     }
 
     fn of(
@@ -217,15 +236,27 @@ impl Head {
             betas: joined,
             betas_compacted,
             breakpoint: None,
+            marks_end: false,
             has_tools,
             deferred,
             summary: None,
+            model_in_url: None,
         })
     }
 
     /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.text.len()
+    }
+
+    /// The number of bytes before the messages, unless the last of these gets a breakpoint.
+    pub fn messages_start(&self) -> Option<usize> {
+        (!self.marks_end).then_some(self.text.len())
+    }
+
+    /// The model, if the server expects it in the URL instead of the body.
+    pub fn model_in_url(&self) -> Option<Arc<str>> {
+        self.model_in_url.clone()
     }
 
     /// The deferred tools, if the session has any.
@@ -252,10 +283,11 @@ impl Head {
 
 impl<'a> Fields<'a> {
     /// The fields that belong to the prompt.
-    fn counted(settings: &'a Settings, tools: &'a RawValue) -> Self {
+    fn counted(settings: &'a Settings, tools: &'a RawValue, platform: Option<Platform>) -> Self {
         let system = &settings.system;
         Self {
-            model: settings.model_ref().name,
+            model: Some(settings.model_ref().name),
+            anthropic_version: (platform == Some(Platform::Vertex)).then_some(VERTEX_VERSION),
             max_tokens: None,
             stream: None,
             cache_control: None,

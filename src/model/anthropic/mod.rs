@@ -8,10 +8,12 @@ mod count;
 mod decode;
 mod head;
 mod models;
+mod platform;
 mod request;
 mod tools;
 
 pub use client::{Client, ClientConfig, ReplyStream};
 pub use head::Head;
 pub use models::ModelListError;
+pub use platform::{AwsKeys, Hosting, ServiceAccount, TokenSource};
 pub use request::body;

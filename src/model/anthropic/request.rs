@@ -16,16 +16,20 @@ pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {
     let (head_text, text) = head.with_found(messages.text);
     let mut body = Vec::with_capacity(head_text.len() + text.len() + 128);
     body.extend_from_slice(&head_text);
+    // The position is one of the stored text.
     let is_unchanged = matches!(text, Cow::Borrowed(_));
-    let far = head.breakpoint.zip(messages.far_breakpoint.filter(|_| is_unchanged));
-    match far.and_then(|(breakpoint, at)| Some((breakpoint, text.split_at_checked(at)?))) {
-        Some((breakpoint, (before, after))) => {
-            for part in [before, breakpoint.member(), after] {
-                body.extend_from_slice(part.as_bytes());
-            }
+    let far = messages.far_breakpoint.filter(|_| is_unchanged);
+    let end = head.marks_end.then(|| end_of_last_block(&text)).flatten();
+    let mut rest = 0;
+    for at in [far, end].into_iter().flatten() {
+        let before = text.get(rest..at);
+        if let (Some(breakpoint), Some(before)) = (head.breakpoint, before) {
+            body.extend_from_slice(before.as_bytes());
+            body.extend_from_slice(breakpoint.member().as_bytes());
+            rest = at;
         }
-        None => body.extend_from_slice(text.as_bytes()),
     }
+    body.extend_from_slice(text.get(rest..).unwrap_or_default().as_bytes());
     body.push(b']');
     if let Some(container) = messages.container {
         body.extend_from_slice(br#","container":"#);
@@ -43,6 +47,12 @@ pub fn body(head: &Head, messages: Messages<'_>, choice: &ToolChoice) -> Bytes {
     }
     body.push(b'}');
     body.into()
+}
+
+/// The offset of the closing brace of the last block, if the last message has a list of blocks.
+fn end_of_last_block(messages: &str) -> Option<usize> {
+    let at = messages.len().checked_sub("}]}".len())?;
+    messages.ends_with("}]}").then_some(at)
 }
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ fn history(found: &[&str]) -> String {
 
 fn anthropic_body(settings: &Settings, text: &str, far_breakpoint: Option<usize>) -> String {
     let more = to_raw_value(&[definition("mine")]).unwrap();
-    let head = anthropic::Head::new(settings, Some(&more), Some(CacheTtl::FiveMinutes)).unwrap();
+    let head =
+        anthropic::Head::new(settings, Some(&more), Some(CacheTtl::FiveMinutes), None).unwrap();
     let messages = Messages { text, far_breakpoint, is_compacted: false, container: None };
     let body = anthropic::body(&head, messages, &ToolChoice::AUTO);
     String::from_utf8(body.to_vec()).unwrap()

@@ -135,6 +135,11 @@ impl ModelError {
                 ErrorKind::InvalidRequest if limits_output(message) => {
                     "lower max_tokens of the session"
                 }
+                ErrorKind::Authentication | ErrorKind::Permission
+                    if credential_remedy(message).is_some() =>
+                {
+                    return credential_remedy(message);
+                }
                 ErrorKind::InvalidRequest => "the same request fails again: change what it names",
                 ErrorKind::Authentication => {
                     "the operator must give the service a valid API key of the model's server"
@@ -178,6 +183,24 @@ impl ModelError {
             | Self::UnknownProvider(_) => return None,
         })
     }
+}
+
+/// The change that makes the credentials of a provider in a cloud valid, by the message of the cloud.
+fn credential_remedy(message: &str) -> Option<&'static str> {
+    let names = |part| message.contains(part);
+    Some(if names("Signature expired") || names("Signature not yet current") {
+        "the operator must correct the clock of the machine"
+    } else if names("security token") && names("expired") {
+        "the operator must renew the session token of the provider and restart the service"
+    } else if names("security token") || names("request signature we calculated") {
+        "the operator must correct the access key, the secret and the session token of the provider"
+    } else if names("Credential should be scoped to") {
+        "the operator must correct the region of the provider"
+    } else if names("gave no access token") || names("authentication credentials") {
+        "the operator must correct the service account of the provider"
+    } else {
+        return None;
+    })
 }
 
 fn is_over_context(message: &str) -> bool {

@@ -1,5 +1,5 @@
-//! Checks that the model of a session accepts content: images, PDFs, and citations together with the
-//! session's output schema.
+//! Checks that the model of a session and the cloud of its server accept content: images, PDFs, media by
+//! URL, and citations together with the session's output schema.
 
 use std::borrow::Cow;
 
@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::model::Models;
+use crate::domain::platform::Platform;
 use crate::domain::provider::Provider;
 use crate::domain::session::Settings;
 use crate::service::error::{Error, FieldError};
@@ -26,12 +27,14 @@ pub(crate) async fn check_model_support(
         accepts_images: known.image_input != Some(false),
         accepts_pdfs: known.pdf_input != Some(false),
         accepts_citations: !refuses_citations(models, settings),
+        platform: models.platform(settings.model_ref()),
         found: Vec::new(),
     };
-    if media.accepts_images && media.accepts_pdfs && media.accepts_citations {
+    if media.accepts_all() {
         return Ok(());
     }
     let bytes = contents.iter().map(|(_, content)| content.len()).sum();
+    media.check_size(contents, bytes)?;
     let own = |(pointer, content): &(String, &str)| (pointer.clone(), (*content).to_owned());
     let contents: Vec<(String, String)> = contents.iter().map(own).collect();
     let found = offload(bytes, move || media.run(&contents)).await?;
@@ -49,6 +52,8 @@ struct UnsupportedMedia {
     accepts_images: bool,
     accepts_pdfs: bool,
     accepts_citations: bool,
+    /// The cloud of the model's server.
+    platform: Option<Platform>,
     found: Vec<FieldError>,
 }
 
@@ -76,6 +81,8 @@ struct MediaSource<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    data: Option<Cow<'a, str>>,
 }
 
 impl MediaBlock<'_> {
@@ -86,6 +93,24 @@ impl MediaBlock<'_> {
 }
 
 impl UnsupportedMedia {
+    fn accepts_all(&self) -> bool {
+        let of_model = self.accepts_images && self.accepts_pdfs && self.accepts_citations;
+        of_model && self.platform.is_none()
+    }
+
+    fn check_size(&self, contents: &[(String, &str)], bytes: usize) -> Result<(), Error> {
+        let too_large = self.platform.filter(|platform| bytes > platform.max_message_bytes());
+        let (Some(platform), Some((pointer, _))) = (too_large, contents.first()) else {
+            return Ok(());
+        };
+        let message = format!(
+            "has {bytes} bytes; {} accepts at most {}",
+            platform.title(),
+            platform.max_message_bytes()
+        );
+        Err(Error::field(pointer, message))
+    }
+
     fn run(mut self, contents: &[(String, String)]) -> Result<Vec<FieldError>, serde_json::Error> {
         for (pointer, content) in contents {
             self.blocks(content, pointer)?;
@@ -107,6 +132,7 @@ impl UnsupportedMedia {
             }
             match (block.kind.as_ref(), block.source, block.content) {
                 ("image", ..) if !self.accepts_images => self.refuse(at, "an image"),
+                ("image", Some(source), _) => self.image(source, &at)?,
                 ("document", Some(source), _) => self.document(source, at)?,
                 ("tool_result", _, Some(content)) => {
                     self.blocks(content.get(), &format!("{at}/content"))?;
@@ -118,15 +144,40 @@ impl UnsupportedMedia {
     }
 
     fn document(&mut self, source: &RawValue, at: String) -> Result<(), serde_json::Error> {
-        let MediaSource { kind, content } = serde_json::from_str(source.get())?;
+        let MediaSource { kind, content, .. } = serde_json::from_str(source.get())?;
         match (kind.as_ref(), content) {
             ("base64" | "url", _) if !self.accepts_pdfs => self.refuse(at, "a PDF"),
+            ("url", _) => self.refuse_url(&at),
             ("content", Some(content)) => {
                 self.blocks(content.get(), &format!("{at}/source/content"))?;
             }
             _ => {}
         }
         Ok(())
+    }
+
+    fn image(&mut self, source: &RawValue, at: &str) -> Result<(), serde_json::Error> {
+        let Some(platform) = self.platform else { return Ok(()) };
+        let MediaSource { kind, data, .. } = serde_json::from_str(source.get())?;
+        let length = data.map_or(0, |data| data.len());
+        if kind == "url" {
+            self.refuse_url(at);
+        } else if length > platform.max_image() {
+            let message = format!(
+                "has {length} characters of base64; {} accepts at most {} for an image",
+                platform.title(),
+                platform.max_image()
+            );
+            self.found.push(FieldError::new(format!("{at}/source/data"), message));
+        }
+        Ok(())
+    }
+
+    fn refuse_url(&mut self, at: &str) {
+        let Some(platform) = self.platform else { return };
+        let message =
+            format!("is a URL, which {} does not fetch; send the data in base64", platform.title());
+        self.found.push(FieldError::new(format!("{at}/source/type"), message));
     }
 
     fn refuse(&mut self, pointer: String, kind: &str) {

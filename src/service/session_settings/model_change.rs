@@ -143,7 +143,9 @@ pub(in crate::service) async fn check_history(
              not accept summaries"
         ));
     }
-    if known.image_input != Some(false) && known.pdf_input != Some(false) {
+    let platform = service.defaults.model_rules.models.platform(settings.model_ref());
+    let takes_media = known.image_input != Some(false) && known.pdf_input != Some(false);
+    if takes_media && platform.is_none() {
         return Ok(());
     }
     let contents = list_contents(conn, tenant, session_id).await?;

@@ -68,6 +68,7 @@ pub(super) fn request() -> RequestRecord {
             question: None,
             title: None,
             chat_completions: None,
+            platform: None,
             max_tokens: None,
             model_settings: None,
             container: None,

@@ -34,6 +34,7 @@ impl ModelCalls<'_> {
             question: None,
             title: None,
             chat_completions: self.run.model().server.client.dialect(),
+            platform: self.run.model().server.client.platform(),
             max_tokens,
             model_settings: self.run.model_settings().cloned().map(Box::new),
             container: messages.container.map(str::to_owned),

@@ -113,6 +113,7 @@ fn form_of(model: &Model, task: &TitleTask, title: TitleRequest) -> RequestForm 
         summary: false,
         question: None,
         chat_completions: model.dialect(),
+        platform: model.platform(),
         max_tokens: Some(title.max_tokens),
         model_settings: task.model_settings.clone(),
         container: None,

@@ -145,6 +145,7 @@ fn sampling_request(
         question: Some(question.clone()),
         title: None,
         chat_completions: model.dialect(),
+        platform: model.platform(),
         max_tokens: Some(question.max_tokens),
         model_settings: run.model_settings().cloned().map(Box::new),
         container: None,

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use twostep::domain::model::{Capabilities, Models};
 use twostep::domain::price::Price;
 use twostep::domain::provider::Provider;
-use twostep::model::anthropic::{Client, ClientConfig, ModelListError};
+use twostep::model::anthropic::{Client, ClientConfig, Hosting, ModelListError};
 use twostep::service::ModelRules;
 
 use crate::support::{Setup, TestApp, problem, replies, says};
@@ -143,6 +143,7 @@ async fn client_of(server: Router) -> Client {
         api_key: None,
         auth_token: None,
         version: "2023-06-01".to_owned(),
+        hosting: Hosting::Own,
         idle_timeout: Duration::from_secs(10),
     };
     Client::new(&config).unwrap()

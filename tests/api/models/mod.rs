@@ -6,6 +6,7 @@ pub(crate) mod certificates;
 mod chat_compaction;
 mod chat_completions;
 mod chat_dialects;
+mod clouds;
 mod compaction;
 mod containers;
 mod context_edits;

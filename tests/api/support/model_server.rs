@@ -6,6 +6,7 @@ use serde_json::Value;
 use simulator::{Options, Running, Script, Simulator};
 use tokio::net::TcpListener;
 use twostep::domain::provider::{Dialect, MaxTokensField, Provider};
+use twostep::model::anthropic::Hosting;
 use twostep::model::{NamedServer, Server, anthropic, openai};
 
 use super::Upstream;
@@ -20,6 +21,7 @@ pub(super) fn of(simulator: &Running, provider: Provider, idle_timeout: Duration
             api_key,
             auth_token: None,
             version: "2023-06-01".to_owned(),
+            hosting: Hosting::Own,
             idle_timeout,
         }),
         Provider::OpenAi => Server::OpenAi(openai::ClientConfig {

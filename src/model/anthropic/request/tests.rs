@@ -24,7 +24,7 @@ const FIVE: Option<CacheTtl> = Some(CacheTtl::FiveMinutes);
 
 #[test]
 fn a_body_consists_of_head_messages_and_tool_choice() {
-    let head = Head::new(&settings(), None, FIVE).unwrap();
+    let head = Head::new(&settings(), None, FIVE, None).unwrap();
     let choice = ToolChoice::Tool { name: "f".into(), disable_parallel_tool_use: None };
     let expected = concat!(
         r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
@@ -42,7 +42,7 @@ fn unset_options_are_not_sent() {
     let mut settings = settings();
     settings.system = SystemPrompt::default();
     settings.tools = RawValue::from_string("[]".into()).unwrap();
-    let head = Head::new(&settings, None, None).unwrap();
+    let head = Head::new(&settings, None, None, None).unwrap();
     let expected = r#"{"model":"claude-test","max_tokens":100,"stream":true,"messages":[]}"#;
     assert_eq!(body(&head, whole(""), &ToolChoice::AUTO), expected);
 }
@@ -51,7 +51,7 @@ fn unset_options_are_not_sent() {
 fn without_a_system_prompt_the_tools_carry_the_breakpoint_with_the_same_ttl() {
     let mut settings = settings();
     settings.system = SystemPrompt::default();
-    let head = Head::new(&settings, None, Some(CacheTtl::Hour)).unwrap();
+    let head = Head::new(&settings, None, Some(CacheTtl::Hour), None).unwrap();
     let expected = concat!(
         r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
         r#""cache_control":{"type":"ephemeral","ttl":"1h"},"tools":[{"name":  "f","#,
@@ -65,7 +65,7 @@ fn the_far_breakpoint_is_inserted_into_its_block_only_when_caching_is_on() {
     let text = r#"{"role":"user","content":[{"type":"text"}]},{"more":1}"#;
     let far_breakpoint = text.find("}]}");
     let ends = |cache: Option<CacheTtl>, messages: &str| {
-        let head = Head::new(&settings(), None, cache).unwrap();
+        let head = Head::new(&settings(), None, cache, None).unwrap();
         let body = body(
             &head,
             Messages { text, far_breakpoint, is_compacted: false, container: None },
@@ -88,7 +88,7 @@ fn model_options_are_sent_with_their_exact_text() {
             "output_schema":{"type" : "object"},"betas":["b-2","a-1"]}"#,
     )
     .unwrap();
-    let head = Head::new(&settings, None, None).unwrap();
+    let head = Head::new(&settings, None, None, None).unwrap();
     let expected = concat!(
         r#"{"model":"claude-test","max_tokens":100,"stream":true,"#,
         r#""output_config":{"effort":"xhigh","#,
@@ -107,7 +107,7 @@ fn sessions_stored_by_earlier_versions_send_the_same_bytes_as_before() {
         r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"limits":{}}"#,
     );
     let settings: Settings = serde_json::from_str(stored).unwrap();
-    let head = Head::new(&settings, None, None).unwrap();
+    let head = Head::new(&settings, None, None, None).unwrap();
     let expected = concat!(
         r#"{"model":"m","max_tokens":9,"stream":true,"#,
         r#""thinking":{"type":"adaptive"},"stop_sequences":["END"],"system":"Say \"é\".\n","#,
@@ -121,13 +121,13 @@ fn sessions_stored_by_earlier_versions_send_the_same_bytes_as_before() {
 #[test]
 fn tools_of_the_run_follow_those_of_the_session() {
     let more = RawValue::from_string(r#"[{"name":"g", "x":1e3}]"#.into()).unwrap();
-    let head = Head::new(&settings(), Some(&more), None).unwrap();
+    let head = Head::new(&settings(), Some(&more), None, None).unwrap();
     let body = body(&head, whole(""), &ToolChoice::AUTO);
     let expected = br#""tools":[{"name":  "f"},{"name":"g", "x":1e3}],"messages":"#;
     assert!(body.windows(expected.len()).any(|part| part == expected), "{body:?}");
 
     // The breakpoint stays where other requests of the session have it.
-    let head = Head::new(&settings(), Some(&more), FIVE).unwrap();
+    let head = Head::new(&settings(), Some(&more), FIVE, None).unwrap();
     let body = super::body(&head, whole(""), &ToolChoice::AUTO);
     let expected = br#"{"name":  "f","cache_control":{"type":"ephemeral"}},{"name":"g", "x":1e3}]"#;
     assert!(body.windows(expected.len()).any(|part| part == expected), "{body:?}");
@@ -135,7 +135,7 @@ fn tools_of_the_run_follow_those_of_the_session() {
 
 #[test]
 fn a_request_is_a_byte_prefix_of_the_next() {
-    let head = Head::new(&settings(), None, FIVE).unwrap();
+    let head = Head::new(&settings(), None, FIVE, None).unwrap();
     let first = body(&head, whole(r#"{"a":1}"#), &ToolChoice::AUTO);
     let second = body(&head, whole(r#"{"a":1},{"b":2}"#), &ToolChoice::None);
     let open = first.strip_suffix(b"]}").unwrap();
@@ -160,7 +160,7 @@ fn context_edits_are_sent_as_pinned_and_add_their_beta_features() {
         let mut settings = settings();
         settings.model_options.betas = vec!["b".to_owned()];
         *settings.context = edits(pinned);
-        let head = Head::new(&settings, None, None).unwrap();
+        let head = Head::new(&settings, None, None, None).unwrap();
         let expected = format!(
             r#"{{"model":"claude-test","max_tokens":100,"stream":true,"context_management":{{"edits":{pinned}}},"system":"Be brief.","tools":[{{"name":  "f"}}],"messages":[]}}"#
         );
@@ -184,7 +184,7 @@ fn shaped() -> Settings {
 fn a_summary_request_omits_the_options_that_shape_an_answer() {
     let mut settings = shaped();
     settings.context.compact_instructions = Some("Keep \"names\".".to_owned());
-    let head = Head::for_summary(&settings.for_summary(), None, None).unwrap();
+    let head = Head::for_summary(&settings.for_summary(), None, None, None).unwrap();
     let expected = concat!(
         r#"{"model":"claude-test","max_tokens":16384,"stream":true,"#,
         r#""output_config":{"effort":"low"},"metadata":{"user_id":"u"},"system":"Be brief.","tools":[{"name":  "f"}],"#,
@@ -197,7 +197,7 @@ fn a_summary_request_omits_the_options_that_shape_an_answer() {
 
 #[test]
 fn a_count_request_has_only_the_parts_of_the_prompt() {
-    let head = Head::for_count(&shaped(), None).unwrap();
+    let head = Head::for_count(&shaped(), None, None).unwrap();
     let expected = concat!(
         r#"{"model":"claude-test","#,
         r#""output_config":{"effort":"low","format":{"type":"json_schema","#,
