@@ -1,6 +1,9 @@
 //! Runs that another worker takes over. To simulate a lost worker, the tests let its lease expire.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use crate::support::{Session, Setup, TestApp, asked, calls, replies, says};
 
@@ -30,6 +33,15 @@ pub(crate) async fn lose_worker(app: &TestApp, run: &Value, takeovers: i32) {
     assert_eq!(done.rows_affected(), 1);
 }
 
+/// Waits until the results of the first round are stored. The request with them is sent before.
+async fn has_results(session: &Session<'_>) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while session.history().await.len() < 3 {
+        assert!(Instant::now() < deadline, "the results were not stored");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
 async fn attempts(session: &Session<'_>) -> Vec<Value> {
     let events = session.events().await;
     let running = events.iter().filter(|event| event["type"] == "session.status_running");
@@ -46,6 +58,7 @@ async fn a_run_continues_at_the_same_step_under_the_next_attempt() {
     let session = app.session().await;
     let run = session.post(json!({ "content": "Write it once" })).await;
     asked(&app, 2).await;
+    has_results(&session).await;
     lose_worker(&app, &run, 1).await;
     let run = session.settled(&run).await;
     assert_eq!(run["output_text"], "Written once.");
@@ -79,6 +92,7 @@ async fn a_run_that_kills_every_worker_is_failed_without_being_resumed() {
     let session = app.session().await;
     let run = session.post(json!({ "content": "Write it once" })).await;
     asked(&app, 2).await;
+    has_results(&session).await;
     lose_worker(&app, &run, 9).await;
     let run = session.settled(&run).await;
     assert_eq!((&run["status"], &run["error"]["type"]), (&json!("failed"), &json!("crash_loop")));

@@ -95,7 +95,7 @@ async fn pinned_settings_cannot_be_changed() {
     let changeable = properties("UpdateSession");
     let mut pinned = properties("CreateSession");
     pinned.retain(|name| !changeable.contains(name));
-    assert_eq!((changeable.len(), pinned.len()), (7, 27));
+    assert_eq!((changeable.len(), pinned.len()), (7, 28));
     for member in pinned {
         let refused = patch(&session, &json!({ "title": "New", member.clone(): null })).await;
         let refused = problem(refused, 422, "validation_failed").await;

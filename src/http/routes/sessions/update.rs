@@ -18,11 +18,12 @@ use crate::service::Error;
 use crate::service::sessions::{self, SessionUpdate, UpdateSession};
 
 /// The members of a session that are given at creation and never change.
-const PINNED: [&str; 27] = [
+const PINNED: [&str; 28] = [
     "/agent",
     "/betas",
     "/budget",
     "/context",
+    "/deferred_tools",
     "/dispatch",
     "/external_id",
     "/extra_body",
