@@ -197,7 +197,8 @@ class Comparison:
                 if kind in new and is_request and types(old) != {"null"} and not values(old):
                     self.breaks(place, "it is a union now")
                 continue
-            parts = new.get(kind, [new])
+            # A union stays one if its alternatives no longer exclude each other, and the reverse.
+            parts = new.get("oneOf", new.get("anyOf", [new]))
             tags = {tag for part in old[kind] for tag in constants(flat(self.old, part))}
             before = self.alternatives(place, self.old, old[kind], tags)
             after = self.alternatives(place, self.new, parts, tags)

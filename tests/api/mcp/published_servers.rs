@@ -58,7 +58,7 @@ async fn the_everything_server_answers() {
     let results = results(&session).await;
     assert_eq!(results[0], ("Echo: hello".to_owned(), false));
     assert_eq!(results[1], ("The sum of 2 and 40 is 42.".to_owned(), false));
-    assert!(results[2].0.contains("[image of image/png, about "), "{:?}", results[2]);
+    assert!(results[2].0.contains("\n[image/png, "), "{:?}", results[2]);
     assert!(results[3].1, "{:?}", results[3]);
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use utoipa::openapi::schema::AdditionalProperties;
+use utoipa::openapi::schema::{AdditionalProperties, AnyOf};
 use utoipa::openapi::{OpenApi, RefOr, Schema};
 
 use super::nulls::{references, request_schemas};
@@ -46,8 +46,11 @@ pub(super) fn complete(document: &mut OpenApi) {
         if let Some(own) = own(&mut schema) {
             open(own);
         }
-        let name = if requests.contains(&name) { format!("{name}{RESPONSE_SUFFIX}") } else { name };
-        schemas.insert(name, schema);
+        if requests.contains(&name) {
+            schemas.insert(format!("{name}{RESPONSE_SUFFIX}"), any_of_open(schema));
+        } else {
+            schemas.insert(name, schema);
+        }
     }
 }
 
@@ -70,6 +73,20 @@ fn open(schema: &mut Schema) {
             object.additional_properties = None;
         }
     });
+}
+
+/// An object that allows additional members may match the schemas of several variants, unless all of
+/// them are objects, which then differ in a tag.
+fn any_of_open(schema: RefOr<Schema>) -> RefOr<Schema> {
+    let RefOr::T(Schema::OneOf(one_of)) = schema else { return schema };
+    let references = one_of.items.iter().filter(|item| matches!(item, RefOr::Ref(_))).count();
+    if references < 2 || references == one_of.items.len() {
+        return Schema::OneOf(one_of).into();
+    }
+    let mut any_of = AnyOf::new();
+    any_of.items = one_of.items;
+    any_of.description = one_of.description;
+    Schema::AnyOf(any_of).into()
 }
 
 /// A copy of a schema that refers to the open versions.
