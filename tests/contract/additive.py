@@ -197,8 +197,9 @@ class Comparison:
                 if kind in new and is_request and types(old) != {"null"} and not values(old):
                     self.breaks(place, "it is a union now")
                 continue
-            # A union stays one if its alternatives no longer exclude each other, and the reverse.
-            parts = new.get("oneOf", new.get("anyOf", [new]))
+            # Alternatives of a response may cease to exclude each other; nothing else becomes another kind.
+            is_open = kind == "oneOf" and not is_request and kind not in new
+            parts = new.get("anyOf" if is_open else kind, [new])
             tags = {tag for part in old[kind] for tag in constants(flat(self.old, part))}
             before = self.alternatives(place, self.old, old[kind], tags)
             after = self.alternatives(place, self.new, parts, tags)
