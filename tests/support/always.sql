@@ -75,8 +75,9 @@ SELECT 'a waiting run has no lease, and a time at which it is resumed', id::text
 FROM runs WHERE (status = 'requires_action') <> (wake_at IS NOT NULL)
    OR status = 'requires_action' AND (lease_owner IS NOT NULL OR lease_until IS NOT NULL)
 UNION ALL
+-- now() is older than the snapshot: a run that was answered in between would be due in the future.
 SELECT 'a waiting run has a waiting call, or is due', r.id::text
-FROM runs r WHERE r.status = 'requires_action' AND r.wake_at > now() AND NOT EXISTS (
+FROM runs r WHERE r.status = 'requires_action' AND r.wake_at > clock_timestamp() AND NOT EXISTS (
     SELECT FROM tool_calls c WHERE c.run_id = r.id AND c.state = 'planned'
       AND c.awaits IS NOT NULL AND c.decision IS NULL)
 UNION ALL

@@ -1,18 +1,21 @@
-/** A TCP proxy that a test can cut. */
+/** A TCP proxy that cuts connections. */
 
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
 export interface Proxy {
   url: string;
-  /** Closes all connections. New ones are accepted. */
-  cut(): void;
+  /** The number of connections that were made. */
+  connections(): number;
   close(): void;
 }
 
-/** Starts a proxy before a service. */
-export async function startProxy(target: URL): Promise<Proxy> {
+/** Starts a proxy before a service, which cuts each connection after this number of bytes of its responses. */
+export async function startProxy(target: URL, limit: number): Promise<Proxy> {
   const sockets = new Set<Socket>();
+  let connections = 0;
   const server = createServer((client) => {
+    connections += 1;
+    let passed = 0;
     const upstream = connect(Number(target.port), target.hostname);
     for (const [from, to] of [[client, upstream], [upstream, client]] as const) {
       sockets.add(from);
@@ -21,16 +24,18 @@ export async function startProxy(target: URL): Promise<Proxy> {
         sockets.delete(from);
         to.destroy();
       });
-      from.pipe(to);
     }
+    client.pipe(upstream);
+    upstream.on("data", (chunk: Buffer) => {
+      if (passed + chunk.length < limit) client.write(chunk);
+      else if (passed < limit) client.end(chunk.subarray(0, limit - passed), () => client.destroy());
+      passed += chunk.length;
+    });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const cut = () => {
-    for (const socket of sockets) socket.destroy();
-  };
   const close = () => {
     server.close();
-    cut();
+    for (const socket of sockets) socket.destroy();
   };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, cut, close };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, connections: () => connections, close };
 }

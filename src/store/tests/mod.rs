@@ -12,6 +12,7 @@ mod step_columns;
 mod step_groups;
 mod steps;
 mod unstorable_text;
+mod verification;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -23,6 +23,8 @@ use report::Report;
 
 pub use orphans::{NamedSessions, check_named_sessions};
 
+pub(super) const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
 /// Verifies a session in its current state. Returns `None` if it does not exist, or does not belong
 /// to the named tenant. The connection must not be in a transaction: all rows are read in one
 /// snapshot.
@@ -31,10 +33,19 @@ pub async fn session(
     tenant: Option<TenantId>,
     id: SessionId,
 ) -> Result<Option<Verification>, StoreError> {
-    let mut snapshot = conn.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-    let facts = read::facts(&mut snapshot, tenant, id).await?;
+    let mut snapshot = conn.begin_with(SNAPSHOT).await?;
+    let verification = within(&mut snapshot, tenant, id).await?;
     snapshot.commit().await?;
-    Ok(facts.as_ref().map(check))
+    Ok(verification)
+}
+
+/// Verifies a session in the snapshot of a transaction that began with [`SNAPSHOT`].
+pub(super) async fn within(
+    conn: &mut PgConnection,
+    tenant: Option<TenantId>,
+    id: SessionId,
+) -> Result<Option<Verification>, StoreError> {
+    Ok(read::facts(conn, tenant, id).await?.as_ref().map(check))
 }
 
 /// Lists the next sessions in the order of their IDs, to verify all of them.

@@ -75,11 +75,13 @@ async fn session(
     tenant: Option<TenantId>,
     id: SessionId,
 ) -> Result<Option<SessionRow>, StoreError> {
+    // now() is the time of BEGIN, before the snapshot: a run that was answered in between would be due
+    // in the future, without an open call.
     let row = query_with_usage!(
         _,
         r#"SELECT tenant_id, last_seq, last_message_seq, queued, active_run_id,
                   settings::text AS "settings!", model_settings::text, metadata::text AS "metadata!", stop_reason::text,
-                  remembered::text AS "remembered!", now() AS "now!: Timestamp", "#
+                  remembered::text AS "remembered!", clock_timestamp() AS "now!: Timestamp", "#
             + USAGE
             + " FROM sessions WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2)",
         id.as_uuid(),
