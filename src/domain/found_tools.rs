@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use serde::Deserialize;
+
 /// The line before the names of the found tools.
 const FOUND: &str = "Found, and ready to be called:";
 
@@ -37,6 +39,18 @@ pub fn references(text: &str, is_known: impl Fn(&str) -> bool) -> Option<String>
     (!references.is_empty()).then(|| format!("[{}]", references.join(",")))
 }
 
+/// The names of the tools to which the content of a result refers, or none for any other content.
+pub fn referenced(content: &str) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    #[serde(tag = "type", rename_all = "snake_case")]
+    enum Part {
+        ToolReference { tool_name: String },
+    }
+    let parts: Vec<Part> = serde_json::from_str(content).ok()?;
+    let names = parts.into_iter().map(|Part::ToolReference { tool_name }| tool_name);
+    Some(names.collect()).filter(|names: &Vec<String>| !names.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +69,11 @@ mod tests {
         let references = |text: &str| references(text, |name| name != "unknown");
         assert_eq!(references(&text).as_deref(), Some(expected));
         assert_eq!(references(&format!("[edited]\n- c\n{text}")).as_deref(), Some(expected));
+        assert_eq!(referenced(expected), Some(vec!["mcp__a__get".to_owned(), "b".to_owned()]));
+        let mixed = r#"[{"type":"tool_reference","tool_name":"b"},{"type":"text","text":"c"}]"#;
+        for other in [mixed, "[]", "\"b\""] {
+            assert_eq!(referenced(other), None);
+        }
         assert_eq!(references(&found_text([], "Nothing matches.")), None);
         assert_eq!(references(&found_text(["unknown"], "")), None);
         assert_eq!(found_text([], "Nothing matches."), "Nothing matches.");

@@ -1,5 +1,7 @@
 //! The deferred tools of a new session.
 
+use std::collections::HashSet;
+
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::model_rules::ModelRules;
@@ -11,9 +13,9 @@ use crate::service::error::{Error, FieldError};
 use crate::service::state::Service;
 use crate::tools::policy::ToolPattern;
 
-/// Maximum number of names and patterns.
+/// Maximum number of patterns with `*`. The number of names is that of the tools at most.
 const MAX_PATTERNS: usize = 200;
-/// Maximum size of all patterns together, in bytes: each is compared with the names of all tools.
+/// Maximum size of all these patterns together, in bytes: each is compared with the names of all tools.
 const MAX_BYTES: usize = 16 * 1024;
 
 impl ModelRules {
@@ -53,18 +55,28 @@ pub(super) fn pin_deferred(
 
 /// The names of the tools that match, in the order of the definitions.
 fn selected(patterns: &[String], settings: &Settings) -> Result<Vec<String>, Error> {
-    if patterns.len() > MAX_PATTERNS {
-        let message = format!("has more than {MAX_PATTERNS} names and patterns");
+    let wide = || patterns.iter().filter(|pattern| pattern.contains('*'));
+    if wide().count() > MAX_PATTERNS {
+        let message = format!("has more than {MAX_PATTERNS} patterns with *");
         return Err(Error::field("/deferred_tools", message));
     }
-    if patterns.iter().map(String::len).sum::<usize>() > MAX_BYTES {
-        let message = format!("has patterns of more than {MAX_BYTES} bytes together");
+    if wide().map(String::len).sum::<usize>() > MAX_BYTES {
+        let message = format!("has patterns with * of more than {MAX_BYTES} bytes together");
         return Err(Error::field("/deferred_tools", message));
     }
     let all = settings.tool_names();
     let candidates = names_of_others(&settings.tools);
-    let (mut errors, mut compiled) = (Vec::new(), Vec::new());
+    let (mut errors, mut compiled, mut named) = (Vec::new(), Vec::new(), HashSet::new());
+    let known: HashSet<&str> = candidates.iter().map(String::as_str).collect();
+    if patterns.len() > MAX_PATTERNS + known.len() {
+        let message = "has more names than the session has tools";
+        return Err(Error::field("/deferred_tools", message));
+    }
     for (index, pattern) in patterns.iter().enumerate() {
+        if known.contains(pattern.as_str()) {
+            named.insert(pattern.as_str());
+            continue;
+        }
         let message = match ToolPattern::new(pattern) {
             Err(cause) => cause.to_owned(),
             Ok(tools) if candidates.iter().any(|name| tools.matches(name)) => {
@@ -79,6 +91,8 @@ fn selected(patterns: &[String], settings: &Settings) -> Result<Vec<String>, Err
         errors.push(FieldError::new(format!("/deferred_tools/{index}"), message));
     }
     Error::if_any(errors)?;
-    let is_selected = |name: &String| compiled.iter().any(|pattern| pattern.matches(name));
+    let is_selected = |name: &String| {
+        named.contains(name.as_str()) || compiled.iter().any(|pattern| pattern.matches(name))
+    };
     Ok(candidates.into_iter().filter(is_selected).collect())
 }

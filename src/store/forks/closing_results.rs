@@ -11,6 +11,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::fork::{ClosingResult, CopyPoint};
+use crate::domain::found_tools::{found_text, referenced};
 use crate::domain::ids::SessionId;
 use crate::domain::message::{BadContent, Content, View};
 use crate::domain::tool::{CallResult, CallState};
@@ -58,7 +59,17 @@ pub async fn closing_results(
             None => (None, CallState::Interrupted),
         };
         let answered = answers.remove(&id).map(|result| ClosingResult { result, duration_ms: 0 });
-        recorded.or(answered).unwrap_or_else(|| ClosingResult::unknown(&id, state))
+        match (recorded, answered) {
+            // The ledger has the text. What was made of it for the message (references to tools, blocks of
+            // images) is in the message alone.
+            (Some(mut recorded), Some(answered)) => {
+                let content = &mut recorded.result.content;
+                *content = content.take().or(answered.result.content);
+                recorded
+            }
+            (Some(known), None) | (None, Some(known)) => known,
+            (None, None) => ClosingResult::unknown(&id, state),
+        }
     };
     Ok(calls.into_iter().map(result).collect())
 }
@@ -111,7 +122,11 @@ fn results(content: String) -> Result<HashMap<String, CallResult>, BadContent> {
             (Some(Ok(text)), _) => (text.into_owned(), None),
             (Some(Err(_)), Some(blocks)) => {
                 let blocks = blocks.get().to_owned();
-                (Content::parse(blocks.clone())?.joined_text()?, Some(blocks))
+                let text = match referenced(&blocks) {
+                    Some(names) => found_text(names.iter().map(String::as_str), ""),
+                    None => Content::parse(blocks.clone())?.joined_text()?,
+                };
+                (text, Some(blocks))
             }
             (Some(Err(_)) | None, _) => (String::new(), None),
         };
@@ -172,15 +187,18 @@ mod tests {
             {"type":"tool_result","tool_use_id":"b","content":"no","is_error":true},
             {"type":"tool_result","tool_use_id":"c"},
             {"type":"tool_result","tool_use_id":"d","content":[{"type":"text","text":"two"}]},
+            {"type":"tool_result","tool_use_id":"e","content":[{"type":"tool_reference","tool_name":"t"}]},
             {"type":"text","text":"Go on."}]"#;
         let read = results(content.to_owned()).unwrap();
         let of_text = |id, state, text| CallResult::of_text(id, state, text);
         let blocks = Some(r#"[{"type":"text","text":"two"}]"#.to_owned());
+        let found = Some(r#"[{"type":"tool_reference","tool_name":"t"}]"#.to_owned());
         let expected = [
             of_text("a", CallState::Done, "one"),
             of_text("b", CallState::Failed, "no"),
             of_text("c", CallState::Done, ""),
             CallResult { content: blocks, ..of_text("d", CallState::Done, "two") },
+            CallResult { content: found, ..of_text("e", CallState::Done, &found_text(["t"], "")) },
         ];
         let expected = expected.map(|result| (result.tool_use_id.clone(), result));
         assert_eq!(read, HashMap::from(expected));

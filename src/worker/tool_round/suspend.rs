@@ -26,7 +26,7 @@ pub(super) async fn suspend(
     let held = round.held();
     let event_ids = held.iter().map(|held| held.call.tool_use_id.clone()).collect();
     let stop_reason = StopReason::RequiresAction { event_ids };
-    let mut records = std::mem::take(&mut round.unstored.records);
+    let mut records = round.take_records();
     for held in held {
         if !round.is_recorded_as_waiting(held.call) {
             records.push(wait_record(run, context, held).await);

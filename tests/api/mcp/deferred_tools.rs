@@ -71,6 +71,12 @@ async fn three_hundred_deferred_tools_do_not_fill_the_prompt() {
         let run = session.ask(&format!("Update {model} {deferred}")).await;
         assert_eq!(run["output_text"], "It says: It is updated.");
         sizes.push(first_request(&session, index).await);
+        let export = app.get(&session.path("/export")).send().await.unwrap().text().await.unwrap();
+        let import = app.post("/v1/sessions/import").header("content-type", "application/jsonl");
+        let imported = import.body(export).send().await.unwrap();
+        let (status, imported) = (imported.status(), imported.json::<Value>().await.unwrap());
+        assert_eq!(status, 201, "{imported}");
+        assert_eq!(imported["deferred_tools"], session.read().await["deferred_tools"]);
         let (found, is_error) = results(&session).await[0].clone();
         let lines: Vec<&str> = found.lines().collect();
         if deferred == json!([]) {

@@ -47,3 +47,32 @@ async fn another_worker_that_continues_the_round_has_the_image_too() {
     assert_eq!(session.settled(&run).await["output_text"], "Done.");
     assert_eq!(first_result(&app, 1), picture());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_round_that_waits_for_the_client_keeps_the_image() {
+    let fake = Fake::new();
+    let both = calls_as(&[
+        ("toolu_1", "mcp__fake__picture", json!({ "text": "hello" })),
+        ("toolu_2", "ask", json!({})),
+    ]);
+    let app = app(fake.settings(), &replies(&[both, says("Done.")])).await;
+    let ask = json!({ "name": "ask", "client": true, "input_schema": { "type": "object" } });
+    let session = app.session_with(json!({ "tools": ["mcp__fake__picture", ask] })).await;
+    let run = session.post(json!({ "content": "Go" })).await;
+    session.waits_for(&run, &["toolu_2"]).await;
+    let answer = json!([{ "tool_use_id": "toolu_2", "content": "Yes." }]);
+    session.accepted(session.submit_results(&answer)).await;
+    assert_eq!(session.settled(&run).await["output_text"], "Done.");
+    assert_eq!(first_result(&app, 1), picture());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_that_ends_at_the_call_has_the_image() {
+    let app = Fake::new().app(&["picture"]).await;
+    let session = app.session().await;
+    session.ask("Go").await;
+    let fork = app.post(&session.path("/forks")).json(&json!({ "before": 3 })).send().await;
+    let fork: Value = fork.unwrap().json().await.unwrap();
+    let fork = app.existing_session(fork["id"].as_str().unwrap());
+    assert_eq!(fork.history().await[2]["message"]["content"][0]["content"], picture());
+}

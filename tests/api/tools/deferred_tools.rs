@@ -67,6 +67,12 @@ fn references() -> Value {
     json!([{ "type": "tool_reference", "tool_name": "get_time" }])
 }
 
+/// The first event with a result.
+async fn found_event(session: &Session<'_>) -> Value {
+    let events = session.events().await;
+    events.into_iter().find(|event| event["type"] == "agent.tool_result").unwrap()
+}
+
 /// The text of the found definition, for models without tool search.
 fn is_definition(text: &Value) -> bool {
     let text = text.as_str().unwrap();
@@ -93,8 +99,7 @@ async fn a_model_with_tool_search_gets_references_and_an_unchanged_prefix() {
     let history = session.history().await;
     assert_eq!(history[2]["message"]["content"][0]["content"], references());
     assert_eq!(app.upstream().body(1)["messages"][2]["content"][0]["content"], references());
-    let events = session.events().await;
-    let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
+    let result = found_event(&session).await;
     assert_eq!(result["content"][0]["text"], "Found, and ready to be called:\n- get_time");
     assert_eq!(levels(&session).await, [json!(null), json!(null), json!(null)]);
     assert_recorded(&session, &run, 0).await;
@@ -184,6 +189,19 @@ async fn a_fork_an_import_and_a_summary_keep_a_valid_history() {
         let fork: Value = fork.json().await.unwrap();
         let fork = app.existing_session(fork["id"].as_str().unwrap());
         assert_eq!(fork.ask("Further").await["output_text"], "Yes.");
+        // A fork that ends at the search answers it with the references, and so does a fork of it.
+        let mut source = session.id.clone();
+        for _ in 0..2 {
+            let forks = format!("/v1/sessions/{source}/forks");
+            let fork = app.post(&forks).json(&json!({ "before": 3 })).send().await.unwrap();
+            let fork: Value = fork.json().await.unwrap();
+            let fork = app.existing_session(fork["id"].as_str().unwrap());
+            let history = fork.history().await;
+            assert_eq!(history[2]["message"]["content"][0]["content"], references());
+            let text = "Found, and ready to be called:\n- get_time";
+            assert_eq!(found_event(&fork).await["content"][0]["text"], text);
+            source.clone_from(&fork.id);
+        }
         let found = if model == NATIVE { "-get_time" } else { "get_time" };
         assert_eq!(tools(&app, 3), ["read_file", "ToolSearch", found]);
 

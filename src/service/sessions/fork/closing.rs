@@ -3,6 +3,7 @@
 use crate::agent::history::results;
 use crate::domain::event::{EventBody, NewEvent};
 use crate::domain::fork::ClosingResult;
+use crate::domain::found_tools::referenced;
 use crate::domain::media::with_placeholders;
 use crate::domain::message::Content;
 use crate::domain::tool::CallResult;
@@ -22,7 +23,9 @@ pub(super) fn closing_content(closing: &[ClosingResult]) -> Result<Option<Conten
 /// source's.
 pub(super) fn result_event(closing: &ClosingResult) -> Result<NewEvent, Error> {
     let ClosingResult { result, duration_ms } = closing;
-    let content = match &result.content {
+    // The names of found tools are in the text.
+    let blocks = result.content.as_ref().filter(|blocks| referenced(blocks).is_none());
+    let content = match blocks {
         Some(blocks) => Content::parse(blocks.clone()).and_then(|it| with_placeholders(&it)),
         None => Content::text(&result.text),
     };

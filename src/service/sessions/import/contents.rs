@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::deferred_tools::TOOL_SEARCH;
-use crate::domain::found_tools::found_text;
+use crate::domain::found_tools::{found_text, referenced};
 use crate::domain::media::with_placeholders;
 use crate::domain::message::{BadContent, Content};
 use crate::domain::plain_message::plain_message;
@@ -27,14 +27,6 @@ pub(super) struct ImportedResult {
     pub(super) is_error: bool,
     /// The deferred tools to which it refers.
     pub(super) references: Vec<String>,
-}
-
-/// A reference to a deferred tool.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Reference {
-    r#type: String,
-    tool_name: String,
 }
 
 #[derive(Deserialize)]
@@ -165,10 +157,7 @@ fn references(result: &ResultBlock<'_>, call: &ToolCall) -> Option<Vec<String>> 
     if call.name != TOOL_SEARCH || result.is_error == Some(true) {
         return None;
     }
-    let parts: Vec<Reference> = serde_json::from_str(result.content?.get()).ok()?;
-    let are_references =
-        !parts.is_empty() && parts.iter().all(|part| part.r#type == "tool_reference");
-    are_references.then(|| parts.into_iter().map(|part| part.tool_name).collect())
+    referenced(result.content?.get())
 }
 
 /// The stop reason of a run whose last reply has this stop reason.
