@@ -79,10 +79,17 @@ impl Markdown {
 
     /// Ends the text, and returns its rest with the line break at its end.
     pub(super) fn finish(&mut self) -> String {
-        if !self.pending.is_empty() || self.column > 0 {
+        let rest = self.interrupt();
+        self.fence = None;
+        rest
+    }
+
+    /// Ends the line for another text, after which this one continues: a code block stays open.
+    pub(super) fn interrupt(&mut self) -> String {
+        let is_new = matches!(self.line, Line::Undecided) && self.column == 0;
+        if !self.pending.is_empty() || !is_new {
             self.add('\n');
         }
-        self.fence = None;
         std::mem::take(&mut self.rendered)
     }
 
@@ -205,19 +212,22 @@ impl Markdown {
     /// Renders a line that ended before its kind was decided: a fence, or a single word.
     fn decide_short(&mut self) {
         let text = self.pending.trim().to_owned();
-        let found = FENCES.into_iter().find(|fence| text.starts_with(fence));
-        match (self.fence, found) {
-            (None, Some(fence)) => {
+        let fence = FENCES.into_iter().find(|fence| text.starts_with(fence));
+        // The text after the marks. A closing fence has none.
+        let info = fence
+            .map_or("", |fence| text.trim_start_matches(fence).trim_start_matches(mark(fence)));
+        match (self.fence, fence) {
+            (None, Some(fence)) if fence == "~~~" || !info.contains('`') => {
                 self.fence = Some(fence);
                 self.faint();
             }
-            (Some(open), Some(fence)) if open == fence => {
+            (Some(open), Some(fence)) if open == fence && info.is_empty() => {
                 self.fence = None;
                 self.faint();
             }
             (Some(_), _) => self.begin_verbatim(),
-            (None, None) if text.is_empty() => self.pending.clear(),
-            (None, None) => {
+            (None, _) if text.is_empty() => self.pending.clear(),
+            (None, _) => {
                 let indent = self.pending.len() - self.pending.trim_start_matches(' ').len();
                 self.begin_words(&text, indent);
             }
@@ -287,6 +297,11 @@ impl Markdown {
         self.is_code = is_on;
         self.rendered.push_str(if is_on { CODE.0 } else { CODE.1 });
     }
+}
+
+/// The character of a fence.
+fn mark(fence: &str) -> char {
+    fence.chars().next().unwrap_or_default()
 }
 
 /// A part of a word.
@@ -379,6 +394,7 @@ mod tests {
         assert_eq!(styled("**a\nb", 60, 1), "\u{1b}[1ma\u{1b}[22m\nb\n");
         assert_eq!(styled("2**3 ** *a*", 60, 1), "2**3 ** *a*\n");
         assert_eq!(styled("`a**b`", 60, 1), "\u{1b}[36ma**b\u{1b}[39m\n");
+        assert_eq!(styled("# ", 60, 1), "\u{1b}[1m\u{1b}[22m\n");
     }
 
     #[test]
@@ -390,6 +406,26 @@ mod tests {
             }
         }
         assert_eq!(styled("", 60, 1), "");
+    }
+
+    #[test]
+    fn only_a_fence_without_a_text_ends_a_code_block() {
+        let is_wrapped = |text: &str| plain(text, 20, 3).lines().count() > text.lines().count();
+        let long = "one two three four five six\n";
+        assert!(is_wrapped(long));
+        for open in ["```\n", "~~~ a`b`\n```\n", "```\n```sh\n", "````\n~~~\n"] {
+            assert!(!is_wrapped(&format!("{open}{long}")), "{open}");
+            let close = if open.starts_with('~') { "~~~\n" } else { "```\n" };
+            assert!(is_wrapped(&format!("{open}{close}{long}")), "{open}");
+        }
+        assert!(is_wrapped(&format!("```one```\n{long}")));
+
+        let mut interrupted = Markdown::new(20);
+        interrupted.push("```\none");
+        assert_eq!(interrupted.interrupt(), "\n");
+        assert_eq!(interrupted.push(long), long);
+        interrupted.push("```\n");
+        assert_ne!(interrupted.push(long), long);
     }
 
     #[test]

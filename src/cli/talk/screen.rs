@@ -127,7 +127,7 @@ impl Screen {
     /// Prints a note.
     pub(in crate::cli) fn note(&mut self, line: &str) {
         if self.notes.interrupts {
-            self.end_line();
+            self.end_line_by(Markdown::interrupt);
         }
         self.clear_progress();
         self.notes.line(&one_line(line));
@@ -135,10 +135,14 @@ impl Screen {
 
     /// Terminates the current line on stdout.
     pub(in crate::cli) fn end_line(&mut self) {
+        self.end_line_by(Markdown::finish);
+    }
+
+    fn end_line_by(&mut self, end: fn(&mut Markdown) -> String) {
         self.clear_progress();
         let is_in_line = std::mem::take(&mut self.is_in_line);
         if let Some(rich) = &mut self.rich {
-            output::write_styled(&rich.markdown.finish());
+            output::write_styled(&end(&mut rich.markdown));
         } else if is_in_line {
             output::print_line("");
         }
