@@ -218,7 +218,8 @@ pub(super) fn secret_header(prefix: &str, key: &SecretString) -> Result<HeaderVa
     Ok(value)
 }
 
-async fn small_body(mut response: Response) -> Vec<u8> {
+/// Reads the body of an error, or of a small object, up to a limit.
+pub(super) async fn small_body(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk);

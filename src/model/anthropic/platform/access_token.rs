@@ -12,15 +12,19 @@ use tokio::time::Instant;
 
 use super::service_account::ServiceAccount;
 use crate::model::error::{ErrorKind, ModelError};
-use crate::model::http::{BadClient, secret_header};
+use crate::model::http::{BadClient, secret_header, small_body};
 use crate::model::reply_head::ReplyHead;
 
 /// The timeout of a request for a token, which a run waits for.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The time before its end from which a token is renewed; shorter for tokens with a short life.
 const RENEW_BEFORE: Duration = Duration::from_mins(5);
-/// The lifetime of a token whose answer does not say it.
+/// The lifetime of a token whose answer does not say it, in seconds.
 const DEFAULT_LIFETIME: u64 = 600;
+/// The longest lifetime that is believed, in seconds.
+const MAX_LIFETIME: u64 = 86_400;
+/// The pause after a failed renewal of a token that is still valid.
+const RENEW_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// The source of access tokens.
 #[derive(Debug, Clone)]
@@ -37,7 +41,38 @@ pub(in crate::model::anthropic) struct AccessTokens {
     source: TokenSource,
     http: Client,
     /// Locked while a token is requested, so that there is one request at a time.
-    token: Mutex<Option<Token>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    token: Option<Token>,
+    /// The last failure to get a token, and its time.
+    failure: Option<(Instant, Failure)>,
+}
+
+/// A failed request for a token, for everybody who waited for it.
+#[derive(Debug, Clone)]
+struct Failure {
+    status: Option<u16>,
+    kind: ErrorKind,
+    message: String,
+}
+
+impl From<&ModelError> for Failure {
+    fn from(error: &ModelError) -> Self {
+        if let ModelError::Api { status, kind, message, .. } = error {
+            Self { status: *status, kind: kind.clone(), message: message.clone() }
+        } else {
+            Self { status: None, kind: ErrorKind::Api, message: error.to_string() }
+        }
+    }
+}
+
+impl From<Failure> for ModelError {
+    fn from(Failure { status, kind, message }: Failure) -> Self {
+        Self::Api { status, kind, message, paths: Box::default(), head: ReplyHead::default() }
+    }
 }
 
 #[derive(Debug)]
@@ -74,37 +109,46 @@ impl AccessTokens {
             TokenSource::MetadataServer(_) => http.no_proxy(),
             TokenSource::ServiceAccount(_) => http,
         };
-        Ok(Self { source, http: http.build()?, token: Mutex::default() })
+        Ok(Self { source, http: http.build()?, state: Mutex::default() })
     }
 
     /// Returns the `Authorization` header with a token that is valid, and requests one if there is none.
     pub(super) async fn current(&self) -> Result<HeaderValue, ModelError> {
-        let mut token = self.token.lock().await;
+        let asked_at = Instant::now();
+        let mut state = self.state.lock().await;
+        let State { token, failure } = &mut *state;
         let now = Instant::now();
         if let Some(token) = token.as_ref().filter(|token| now < token.renew_at) {
             return Ok(token.header.clone());
         }
-        match (self.request().await, token.as_ref()) {
+        // One that waited for a request which failed does not repeat it at once.
+        if let Some((_, failure)) = failure.as_ref().filter(|(at, _)| asked_at < *at) {
+            return Err(failure.clone().into());
+        }
+        match (self.request().await, token.as_mut()) {
             (Ok(new), _) => Ok(token.insert(new).header.clone()),
             (Err(error), Some(old)) if now < old.expires_at => {
                 tracing::warn!(%error, "access token not renewed; the old one is still valid");
+                old.renew_at = old.expires_at.min(Instant::now() + RENEW_AGAIN_AFTER);
                 Ok(old.header.clone())
             }
-            (Err(error), _) => Err(error),
+            (Err(error), _) => {
+                *failure = Some((Instant::now(), (&error).into()));
+                Err(error)
+            }
         }
     }
 
     /// Discards a token that the server has refused, unless another one has replaced it already.
     pub(super) async fn discard(&self, refused: &HeaderValue) {
-        let mut token = self.token.lock().await;
-        token.take_if(|token| token.header == refused);
+        self.state.lock().await.token.take_if(|token| token.header == refused);
     }
 
     async fn request(&self) -> Result<Token, ModelError> {
         let requested_at = Instant::now();
         let response = self.post()?.send().await.map_err(ModelError::from)?;
         let status = response.status();
-        let body = response.bytes().await.map_err(ModelError::from)?;
+        let body = small_body(response).await;
         if !status.is_success() {
             let refusal = serde_json::from_slice(&body).unwrap_or_default();
             return Err(self.refused(status.as_u16(), &refusal));
@@ -116,7 +160,8 @@ impl AccessTokens {
         let answer: Answer = serde_json::from_slice(&body).map_err(|_| unreadable())?;
         let header = secret_header("Bearer ", &SecretString::from(answer.access_token))
             .map_err(|_| unreadable())?;
-        let lifetime = Duration::from_secs(answer.expires_in.unwrap_or(DEFAULT_LIFETIME));
+        let lifetime = answer.expires_in.unwrap_or(DEFAULT_LIFETIME).min(MAX_LIFETIME);
+        let lifetime = Duration::from_secs(lifetime);
         let renew_at = requested_at + lifetime.saturating_sub(RENEW_BEFORE.min(lifetime / 2));
         Ok(Token { header, renew_at, expires_at: requested_at + lifetime })
     }
