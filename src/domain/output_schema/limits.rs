@@ -63,7 +63,7 @@ impl SchemaCounts {
             return Some(format!("more than {MAX_OPTIONAL} members that are optional"));
         }
         let has_many = self.unions > MAX_UNIONS;
-        has_many.then(|| format!("more than {MAX_UNIONS} places of several types"))
+        has_many.then(|| format!("more than {MAX_UNIONS} members with several types"))
     }
 }
 

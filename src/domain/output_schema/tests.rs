@@ -71,7 +71,7 @@ fn violations_are_named_by_pointer() {
         (
             json!({ "allOf": vec![json!({ "type": ["string", "null"] }); 17] }),
             "",
-            "has more than 16 places of several types",
+            "has more than 16 members with several types",
         ),
     ] {
         assert_eq!(wrong(&schema), (pointer.to_owned(), reason.to_owned()), "{schema}");

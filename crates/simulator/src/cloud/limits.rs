@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use crate::refusal::Refusal;
-use crate::request::{ApiRequest, blocks};
+use crate::request::ApiRequest;
 
 /// The length of an image in base64.
 const MAX_IMAGE: usize = 5 * 1024 * 1024;
@@ -33,18 +33,29 @@ pub(super) fn check_features(
         }
     }
     for (at, message) in request.messages().iter().enumerate() {
-        for (index, block) in blocks(message).enumerate() {
-            let path = format!("messages.{at}.content.{index}.{}.source", block.kind());
-            let Some(source) = block.get("source") else { continue };
-            if source["type"] == "url" {
-                return Err(Refusal::invalid(format!("{path}: URL sources are not supported")));
-            }
-            let length = source["data"].as_str().map_or(0, str::len);
-            if block.is("image") && length > MAX_IMAGE {
-                return Err(Refusal::invalid(format!(
-                    "{path}.base64: image exceeds 5 MB maximum: {length} bytes > {MAX_IMAGE} bytes"
-                )));
-            }
+        if let Some(content) = message.get("content") {
+            check_media(content, &format!("messages.{at}.content"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks the media of a content, also those inside results of tools and documents.
+fn check_media(content: &Value, at: &str) -> Result<(), Refusal> {
+    for (index, block) in content.as_array().into_iter().flatten().enumerate() {
+        let kind = block["type"].as_str().unwrap_or_default();
+        let path = format!("{at}.{index}.{kind}");
+        check_media(&block["content"], &format!("{path}.content"))?;
+        let source = &block["source"];
+        check_media(&source["content"], &format!("{path}.source.content"))?;
+        if source["type"] == "url" {
+            return Err(Refusal::invalid(format!("{path}.source: URL sources are not supported")));
+        }
+        let length = source["data"].as_str().map_or(0, str::len);
+        if kind == "image" && length > MAX_IMAGE {
+            return Err(Refusal::invalid(format!(
+                "{path}.source.base64: image exceeds 5 MB maximum: {length} bytes > {MAX_IMAGE} bytes"
+            )));
         }
     }
     Ok(())

@@ -56,7 +56,7 @@ pub(super) fn whole(request: ApiRequest<'_>) -> Checked {
     let side = |block: &&&Value| pixels(block.get("source").unwrap_or(&Value::Null));
     if images > FEW && of_kind("image").any(|block| side(&block) > MAX_PIXELS_OF_MANY) {
         return refuse(format!(
-            "messages: BlockPath least one of the image dimensions exceed max allowed size for \
+            "messages: At least one of the image dimensions exceed max allowed size for \
              many-image requests: {MAX_PIXELS_OF_MANY} pixels"
         ));
     }
@@ -153,7 +153,7 @@ fn picture(at: &str, media_type: &str, data: &str) -> Checked {
     }
     match blob_size(&bytes) {
         Ok(size) if size.width > MAX_PIXELS || size.height > MAX_PIXELS => refuse(format!(
-            "{at}.data: BlockPath least one of the image dimensions exceed max allowed size: \
+            "{at}.data: At least one of the image dimensions exceed max allowed size: \
              {MAX_PIXELS} pixels"
         )),
         Ok(size) if size.width > 0 && size.height > 0 => Ok(()),

@@ -148,7 +148,7 @@ pub(super) fn grammar(at: &str, schema: &Value) -> Checked {
 }
 
 /// Returns the schemas inside a schema. The client chooses the names in `properties`.
-fn parts_of(words: &Map<String, Value>) -> Vec<&Value> {
+pub(super) fn parts_of(words: &Map<String, Value>) -> Vec<&Value> {
     let mut parts = Vec::new();
     for (word, value) in words {
         match (word.as_str(), value) {

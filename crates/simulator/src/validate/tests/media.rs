@@ -35,7 +35,7 @@ fn an_image_is_inspected() {
         (
             base64("image", "image/png", &png(8001)),
             format!(
-                "{IMAGE}.base64.data: BlockPath least one of the image dimensions exceed max allowed \
+                "{IMAGE}.base64.data: At least one of the image dimensions exceed max allowed \
                  size: 8000 pixels"
             ),
         ),
@@ -121,7 +121,7 @@ fn the_media_of_a_request_are_limited() {
     let expected = "messages: Too much media: 0 document pages + 101 images > 100";
     assert_eq!(messages(vec![image(1); 101]), expected);
     assert_eq!(messages(vec![image(2001); 20]), "");
-    let expected = "messages: BlockPath least one of the image dimensions exceed max allowed size for \
+    let expected = "messages: At least one of the image dimensions exceed max allowed size for \
                     many-image requests: 2000 pixels";
     assert_eq!(messages(vec![image(2001); 21]), expected);
     assert_eq!(messages(vec![found(true), found(true)]), "");
