@@ -43,6 +43,7 @@ pub mod outcome;
 pub mod output_budget;
 pub mod output_schema;
 pub mod page;
+pub mod pdf;
 pub mod pending_call;
 pub mod permission;
 pub mod plain_message;

@@ -12,8 +12,8 @@ impl Settings {
         settings.stop_sequences.clear();
         settings.model_options.output_schema = None;
         settings.context.edits = None;
-        let most = self.context.compact_max_tokens.unwrap_or(SUMMARY_TOKENS);
-        settings.max_tokens = self.max_tokens.max(most);
+        let usual = self.max_tokens.max(SUMMARY_TOKENS);
+        settings.max_tokens = self.context.compact_max_tokens.unwrap_or(usual);
         settings
     }
 }

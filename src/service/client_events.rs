@@ -177,7 +177,7 @@ impl<'a> ClientEvents<'a> {
                 Ok(StepEffect::Answered { effect: Box::new(effect), events: 1 })
             }
             EventStep::Results(results) => {
-                let set = ResultSet { tenant, session_id, results, pointer: "/events" };
+                let set = ResultSet { service, tenant, session_id, results, pointer: "/events" };
                 let effect = Box::new(set.record(conn).await?);
                 Ok(StepEffect::Answered { effect, events: results.len() })
             }

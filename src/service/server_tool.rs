@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::error::{Error, FieldError};
 use super::json::escape;
 use crate::domain::model::Capabilities;
+use crate::domain::platform::Platform;
 use crate::domain::server_tool::{CALLERS, ServerTool};
 
 /// A tool that the model provider runs, with options.
@@ -28,6 +29,20 @@ struct Definition<'a> {
     name: &'a str,
     #[serde(flatten)]
     options: &'a Map<String, Value>,
+}
+
+/// The reason why the cloud of a model's server refuses the pinned tools of a session, if it does.
+pub(crate) fn refusal_by(platform: Option<Platform>, pinned: &RawValue) -> Option<String> {
+    let definitions: Vec<&RawValue> = serde_json::from_str(pinned.get()).ok()?;
+    let server_tools = definitions.into_iter().filter_map(SessionServerTool::pinned);
+    let reason = server_tools.into_iter().find_map(|tool| unavailable_on(platform, &tool.name))?;
+    Some(format!("contains a tool that the model cannot have: {reason}"))
+}
+
+/// The reason why the cloud of a model's server does not run a server tool.
+pub(crate) fn unavailable_on(platform: Option<Platform>, tool: &str) -> Option<String> {
+    let platform = platform.filter(|platform| !platform.runs(tool))?;
+    Some(format!("{tool} is not available on {}", platform.title()))
 }
 
 impl SessionServerTool {

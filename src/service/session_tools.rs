@@ -5,11 +5,10 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::client_tool::{ClientTool, DescribedTool, SessionTool, definitions, joined, problems};
 use super::error::{Error, FieldError};
-use super::server_tool::SessionServerTool;
+use super::server_tool::{SessionServerTool, unavailable_on};
 use super::state::Service;
 use crate::domain::deferred_tools::TOOL_SEARCH;
 use crate::domain::model::ModelRef;
-use crate::domain::platform::Platform;
 use crate::domain::tool::defined_names;
 
 /// The tools that a session names, by kind. The numbers are indexes into the session's list.
@@ -102,12 +101,6 @@ pub(crate) fn server_tools_for(
     }
     Error::if_any(errors)?;
     Ok(changed)
-}
-
-/// The reason why the cloud of a model's server does not run a server tool.
-fn unavailable_on(platform: Option<Platform>, tool: &str) -> Option<String> {
-    let platform = platform.filter(|platform| !platform.runs(tool))?;
-    Some(format!("{tool} is not run by {}, which has the model", platform.title()))
 }
 
 impl<'a> Named<'a> {

@@ -17,6 +17,10 @@ pub type Known = BTreeMap<String, Capabilities>;
 pub(super) static BUILT_IN: LazyLock<Known> =
     LazyLock::new(|| serde_json::from_str(include_str!("models.json")).unwrap_or_default());
 
+/// The total size of the user messages of a session, in bytes. Anthropic's own API accepts requests of
+/// 32 MB, which also hold the replies, the tools and the system prompt.
+const MAX_MESSAGE_BYTES: usize = 30_000_000;
+
 /// Returns the built-in capabilities of a model; empty for an unknown model.
 pub fn built_in(name: &str) -> Capabilities {
     among(&BUILT_IN, name).cloned().unwrap_or_default()
@@ -85,6 +89,11 @@ impl Models {
     /// The cloud that a model's server belongs to, if any.
     pub fn platform(&self, model: ModelRef<'_>) -> Option<Platform> {
         self.provider(model)?.platform
+    }
+
+    /// The total size of the user messages of a session with this model, in bytes.
+    pub fn max_message_bytes(&self, model: ModelRef<'_>) -> usize {
+        self.platform(model).map_or(MAX_MESSAGE_BYTES, Platform::max_message_bytes)
     }
 
     /// Features of the service that the protocol of a model's server or its cloud does not support.

@@ -15,6 +15,7 @@ use crate::service::content::{ContentTotals, check_model_support};
 use crate::service::error::{Error, FieldError};
 use crate::service::state::Service;
 use crate::store::decisions::{LockedCall, NewResult, finish, lock_calls};
+use crate::store::files::resolve;
 use crate::store::media::list_contents;
 use crate::store::sessions::find;
 
@@ -80,7 +81,7 @@ pub(crate) async fn add_tool_results(
     results: &[ParsedResult],
 ) -> Result<AnsweredRun, Error> {
     check_for_model(service, tenant, session_id, results).await?;
-    let results = ResultSet { tenant, session_id, results, pointer: "/results" };
+    let results = ResultSet { service, tenant, session_id, results, pointer: "/results" };
     answer(service, tenant, session_id, async |conn| results.record(conn).await).await
 }
 
@@ -109,6 +110,7 @@ pub(in crate::service) async fn check_for_model(
 /// The results of one request.
 #[derive(Debug)]
 pub(in crate::service) struct ResultSet<'a> {
+    pub(in crate::service) service: &'a Service,
     pub(in crate::service) tenant: TenantId,
     pub(in crate::service) session_id: SessionId,
     pub(in crate::service) results: &'a [ParsedResult],
@@ -162,8 +164,13 @@ impl ResultSet<'_> {
         if new.is_empty() {
             return Ok(());
         }
-        let before = list_contents(conn, self.tenant, self.session_id).await?;
-        ContentTotals::check(before, new, self.pointer).await
+        let session = find(conn, self.tenant, self.session_id).await?;
+        let session = session.ok_or_else(|| Error::SessionNotFound(self.session_id.to_string()))?;
+        let models = &self.service.defaults.model_rules.models;
+        let max_bytes = models.max_message_bytes(session.settings.model_ref());
+        let mut before = list_contents(conn, self.tenant, self.session_id).await?;
+        resolve(conn, before.iter_mut().collect()).await?;
+        ContentTotals::check(before, new, (max_bytes, self.pointer)).await
     }
 }
 

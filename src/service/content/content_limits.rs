@@ -9,16 +9,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::parse::{MAX_IMAGES, MAX_PAGES};
-use super::pdf;
 use crate::domain::image::{FEW_IMAGES, MAX_SIDE_OF_MANY, decode, longer_side};
+use crate::domain::pdf;
 use crate::service::error::Error;
 use crate::service::offload::offload;
 
 /// Contents of at least this size are counted, in bytes; smaller ones only if they have media.
 pub(crate) const LARGE: usize = 1024 * 1024;
-/// The total size of the user messages of a session, in bytes. The model accepts requests of 32 MB,
-/// which also hold its replies, the tools and the system prompt.
-const MAX_BYTES: usize = 30_000_000;
 
 /// The totals of the content of a session.
 #[derive(Debug, Default)]
@@ -71,23 +68,24 @@ impl ContentTotals {
         Ok(totals)
     }
 
-    /// Refuses new contents, given at this pointer, that exceed a limit together with those before.
+    /// Refuses new contents, given at this pointer, that exceed a limit together with those before: that of
+    /// their size, which depends on the model's server, or one of all models.
     pub(crate) async fn check(
         before: Vec<String>,
         new: Vec<String>,
-        pointer: &str,
+        (max_bytes, pointer): (usize, &str),
     ) -> Result<(), Error> {
         let bytes = before.iter().chain(&new).map(String::len).sum();
         let count = move || Self::of(before.iter().chain(&new).map(String::as_str));
         let totals = offload(bytes, count).await?.map_err(Error::internal)?;
-        totals.problem().map_or(Ok(()), |problem| Err(Error::field(pointer, problem)))
+        totals.problem(max_bytes).map_or(Ok(()), |problem| Err(Error::field(pointer, problem)))
     }
 
     /// The limit that the totals exceed, if any.
-    pub(super) fn problem(&self) -> Option<String> {
-        if self.bytes > MAX_BYTES {
+    pub(super) fn problem(&self, max_bytes: usize) -> Option<String> {
+        if self.bytes > max_bytes {
             return Some(format!(
-                "brings the messages of the session to more than {MAX_BYTES} bytes"
+                "brings the messages of the session to more than {max_bytes} bytes"
             ));
         }
         if self.images + self.pages > MAX_IMAGES.max(MAX_PAGES) {

@@ -10,7 +10,6 @@ mod image;
 mod input;
 mod model_support;
 mod parse;
-mod pdf;
 #[cfg(test)]
 mod tests;
 mod uploaded;

@@ -168,7 +168,7 @@ impl UnsupportedMedia {
                 platform.title(),
                 platform.max_image()
             );
-            self.found.push(FieldError::new(format!("{at}/source/data"), message));
+            self.found.push(FieldError::new(format!("{at}/source"), message));
         }
         Ok(())
     }

@@ -1,11 +1,12 @@
 //! Validates content input and converts it to blocks, or reports every error in it.
 
 use super::block::{Block, Citations, DocumentSource, ImageSource};
+use super::image;
 use super::input::{BlockInput, ContentInput, MediaSourceInput, SourceInput};
 use super::url::is_https;
-use super::{image, pdf};
 use crate::domain::ids::FileId;
 use crate::domain::image::decode;
+use crate::domain::pdf;
 use crate::service::error::FieldError;
 
 /// The largest number of images in one message.

@@ -138,7 +138,7 @@ fn images_and_text_of_a_message_are_limited() {
 
 fn problem(contents: &[Value]) -> Option<String> {
     let contents: Vec<String> = contents.iter().map(Value::to_string).collect();
-    ContentTotals::of(contents.iter().map(String::as_str)).unwrap().problem()
+    ContentTotals::of(contents.iter().map(String::as_str)).unwrap().problem(30_000_000)
 }
 
 /// An image block with the header of a PNG.

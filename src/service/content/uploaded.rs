@@ -4,11 +4,11 @@ use serde::Deserialize;
 
 use super::image::MAX_BASE64;
 use super::parse::{MAX_PAGES, MAX_TEXT};
-use super::pdf;
 use crate::domain::file::reference;
 use crate::domain::ids::FileId;
 use crate::domain::image::{self, MAX_SIDE};
 use crate::domain::message::{BadContent, Content};
+use crate::domain::pdf;
 
 /// The largest PDF in bytes: with its base64 it fits into a request to the model.
 const MAX_PDF: usize = 22_000_000;

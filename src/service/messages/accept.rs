@@ -23,6 +23,7 @@ use crate::service::quotas::reserve_message;
 use crate::service::session_settings::check_history;
 use crate::store::StoreError;
 use crate::store::accept::{AcceptStatus, Accepted, AcceptedRun, EncodedAccept, NewRun, accept};
+use crate::store::files::resolve;
 use crate::store::group_commit::Grouped;
 use crate::store::leases::release;
 use crate::store::sessions::find;
@@ -246,8 +247,12 @@ impl MessagePost<'_> {
             Error::if_any(rules.strict_problem(&settings, Some(tools)).into_iter().collect())?;
         }
         let models = &self.service.defaults.model_rules.models;
-        let content = ("/content".to_owned(), message.content.as_str());
-        check_model_support(models, &settings, &[content]).await?;
+        let mut content = message.content.as_str().to_owned();
+        if !uses.is_empty() {
+            let files = async |conn: &mut PgConnection| resolve(conn, vec![&mut content]).await;
+            self.service.pool.with(tenant, files).await?;
+        }
+        check_model_support(models, &settings, &[("/content".to_owned(), &content)]).await?;
         if let Some(choice) = choice
             && let Some(reason) =
                 settings.refuses(&models.find(settings.model_ref()), choice, &options)

@@ -7,7 +7,7 @@ use crate::service::content::ContentTotals;
 use crate::service::error::Error;
 use crate::store::files::resolve;
 use crate::store::media::list_contents;
-use crate::store::sessions::last_seq;
+use crate::store::sessions::{find, last_seq};
 
 /// The state of the check of a message together with its session.
 #[derive(Debug, Clone, Copy)]
@@ -32,11 +32,22 @@ impl MessagePost<'_> {
             let mut before = list_contents(conn, tenant, session_id).await?;
             let mut new = vec![input.to_owned()];
             resolve(conn, before.iter_mut().chain(&mut new).collect()).await?;
-            Ok::<_, Error>((seq, before, new))
+            Ok::<_, Error>((seq, before, new, self.max_bytes(conn).await?))
         };
-        let (seq, before, new) = self.service.pool.with(tenant, read).await?;
-        ContentTotals::check(before, new, "/content").await?;
+        let (seq, before, new, max_bytes) = self.service.pool.with(tenant, read).await?;
+        ContentTotals::check(before, new, (max_bytes, "/content")).await?;
         Ok(ContentCheck::DoneUpTo(seq))
+    }
+
+    /// The total size of the user messages that the server of the message's model accepts.
+    async fn max_bytes(&self, conn: &mut PgConnection) -> Result<usize, Error> {
+        let session = find(conn, self.tenant, self.session_id).await?;
+        let mut settings =
+            session.ok_or_else(|| Error::SessionNotFound(self.session_id.to_string()))?.settings;
+        if let Some(changed) = self.message.model_change.apply(self.service, &settings)? {
+            settings.set_model(&changed);
+        }
+        Ok(self.service.defaults.model_rules.models.max_message_bytes(settings.model_ref()))
     }
 
     /// Returns true if the check is valid for the session, which the caller has locked. Without this
@@ -56,7 +67,8 @@ impl MessagePost<'_> {
                 let mut before = list_contents(conn, self.tenant, self.session_id).await?;
                 let mut new = vec![input.to_owned()];
                 resolve(conn, before.iter_mut().chain(&mut new).collect()).await?;
-                ContentTotals::check(before, new, "/content").await?;
+                let max_bytes = self.max_bytes(conn).await?;
+                ContentTotals::check(before, new, (max_bytes, "/content")).await?;
                 Ok(true)
             }
         }

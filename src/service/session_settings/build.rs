@@ -2,9 +2,11 @@
 
 use serde_json::value::RawValue;
 
+use super::context::SessionContext;
 use super::deferred_tools::pin_deferred;
 use super::fallback_models::pin_fallbacks;
 use super::members::workspace;
+use super::model_rules::ModelRules;
 use super::permissions::{check_mode, check_rules};
 use super::request::CreateSession;
 use super::sub_agents::pin_sub_agents;
@@ -64,6 +66,17 @@ impl NewSettings {
     }
 }
 
+fn context(
+    rules: &ModelRules,
+    model: ModelRef<'_>,
+    context: SessionContext,
+    max_tokens: u32,
+) -> Result<Context, Error> {
+    let compact_at = rules.compact_at(model, &context);
+    let compact_max_tokens = compact_at.and_then(|_| rules.compact_max_tokens(model, max_tokens));
+    Ok(Context { compact_max_tokens, ..context.into_context(compact_at)? })
+}
+
 fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, Error> {
     let defaults: &Defaults = &service.defaults;
     let model_options = request.take_model_options();
@@ -82,15 +95,14 @@ fn settings(service: &Service, mut request: CreateSession) -> Result<Settings, E
         Some(system) => system.into_prompt()?,
         None => defaults.system.as_str().into(),
     };
-    let compact_at = rules.compact_at(model_ref, &request.context);
-    let compact_max_tokens = compact_at.and_then(|_| rules.compact_max_tokens(model_ref));
-    let context = Context { compact_max_tokens, ..request.context.into_context(compact_at)? };
     let default_max_tokens = rules.max_tokens(model_ref, defaults.max_tokens);
+    let max_tokens = request.max_tokens.unwrap_or(default_max_tokens);
+    let context = context(rules, model_ref, request.context, max_tokens)?;
     let mut settings = Settings {
         provider,
         fallback_models: Vec::new(),
         model,
-        max_tokens: request.max_tokens.unwrap_or(default_max_tokens),
+        max_tokens,
         system,
         tools,
         thinking: request.thinking,

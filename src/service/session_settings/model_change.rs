@@ -16,6 +16,7 @@ use crate::service::content::check_model_support;
 use crate::service::error::{Error, FieldError};
 use crate::service::session_tools::server_tools_for;
 use crate::service::state::Service;
+use crate::store::files::resolve;
 use crate::store::media::list_contents;
 use crate::store::requests::counted;
 use crate::store::sent_changes::sent_state;
@@ -79,7 +80,7 @@ impl ModelChange {
             new.price = service.defaults.prices.current().get(model).copied();
             new.compact_at = rules.compact_at_after(model_ref, before);
             new.compact_max_tokens =
-                new.compact_at.and_then(|_| rules.compact_max_tokens(model_ref));
+                new.compact_at.and_then(|_| rules.compact_max_tokens(model_ref, before.max_tokens));
             let server_tools = server_tools_for(service, model_ref, &before.tools)?;
             new.server_tools = server_tools;
             new.tool_search = before.deferred_tools.is_some() && rules.has_tool_search(model_ref);
@@ -148,7 +149,8 @@ pub(in crate::service) async fn check_history(
     if takes_media && platform.is_none() {
         return Ok(());
     }
-    let contents = list_contents(conn, tenant, session_id).await?;
+    let mut contents = list_contents(conn, tenant, session_id).await?;
+    resolve(conn, contents.iter_mut().collect()).await?;
     let contents: Vec<(String, &str)> =
         contents.iter().map(|content| (String::new(), content.as_str())).collect();
     match check_model_support(&service.defaults.model_rules.models, settings, &contents).await {

@@ -8,6 +8,7 @@ use super::context::SessionContext;
 use crate::domain::context::SUMMARY_TOKENS;
 use crate::domain::model::{ModelRef, Models};
 use crate::domain::output_schema::{UnsupportedPart, unsupported_part};
+use crate::domain::provider::Provider;
 use crate::domain::run_options::RunOptions;
 use crate::domain::server_tool::{ServerTool, has_cited_server_tool};
 use crate::domain::session::Settings;
@@ -15,6 +16,7 @@ use crate::domain::settings_check::UnsupportedSetting;
 use crate::domain::strict_tools::{self, has_strict};
 use crate::service::content::refuses_citations;
 use crate::service::error::FieldError;
+use crate::service::server_tool::refusal_by;
 
 /// Maximum number of beta features of a session.
 const MAX_BETAS: usize = 16;
@@ -72,14 +74,31 @@ impl ModelRules {
     fn default_compact_at(&self, model: ModelRef<'_>, has_compact_edit: bool) -> Option<i64> {
         let known = self.models.find(model);
         let is_supported = known.compaction != Some(false) && !has_compact_edit;
-        let max = known.max_input_tokens.and_then(|window| i64::try_from(window / 5 * 4).ok());
+        let most = |window: u64| {
+            let reply = if self.counts_reply(model) { known.max_tokens.unwrap_or(0) } else { 0 };
+            (window / 5 * 4).min(window.saturating_sub(reply.into()).max(window / 2))
+        };
+        let max = known.max_input_tokens.map(most).and_then(|most| i64::try_from(most).ok());
         let at = self.compact_at.map(|at| max.map_or(at, |max| at.min(max))).or(max);
         at.filter(|at| is_supported && *at > 0)
     }
 
-    /// The output limit of a summary, where the model's own limit is below the usual one.
-    pub(super) fn compact_max_tokens(&self, model: ModelRef<'_>) -> Option<u32> {
-        self.models.find(model).max_tokens.filter(|max| *max < SUMMARY_TOKENS)
+    /// The output limit of a summary, where the model needs one below the usual one. If its window is not
+    /// known, it is the output limit of the session, which fits into it.
+    pub(super) fn compact_max_tokens(&self, model: ModelRef<'_>, of_session: u32) -> Option<u32> {
+        let known = self.models.find(model);
+        let of_window = self.counts_reply(model).then(|| {
+            let part = |window: u64| u32::try_from(window / 8).unwrap_or(u32::MAX);
+            known.max_input_tokens.map_or(of_session, part)
+        });
+        let max = [known.max_tokens, of_window].into_iter().flatten().min();
+        max.filter(|max| *max < SUMMARY_TOKENS)
+    }
+
+    /// Returns `true` if the model's server refuses a request whose prompt and output limit together exceed
+    /// the window of the model, as OpenAI and vLLM do.
+    fn counts_reply(&self, model: ModelRef<'_>) -> bool {
+        self.models.protocol(model) != Provider::Anthropic
     }
 
     /// The output limit of a session that specifies none: the default, or the model's own limit if
@@ -118,6 +137,8 @@ impl ModelRules {
         errors.extend(self.strict_problem(settings, None));
         errors.extend(self.choice_problem(settings));
         errors.extend(self.citations_problem(settings));
+        let refusal = refusal_by(self.models.platform(settings.model_ref()), &settings.tools);
+        errors.extend(refusal.map(|reason| FieldError::new("/tools", reason)));
         errors
     }
 

@@ -36,6 +36,7 @@ use crate::worker::model_call::{ModelCalls, RequestEnd};
 use crate::worker::services::Services;
 use crate::worker::time::millis_since;
 use crate::worker::tool_round::execute::ToolRunner;
+use crate::worker::tool_round::images::History;
 use crate::worker::tool_round::plan::RoundResults;
 use crate::worker::tool_round::quick_calls::QuickCalls;
 
@@ -277,7 +278,7 @@ impl Driver<'_> {
             return Ok(RoundResults::default());
         }
         faults::point(Point::RoundReady).await;
-        let round = quick.into_results(calls, self.state.writer.transcript.text());
+        let round = quick.into_results(calls, History::of(self.run, &self.state.writer));
         Ok(round.with_references(calls, self.run.settings()))
     }
 

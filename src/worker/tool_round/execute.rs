@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use super::found_tools::deferred_tools;
+use super::images::History;
 use super::ledger::{
     AfterCrash, after_crash, ended_call, read_ledger, record_results, record_start,
 };
@@ -183,7 +184,7 @@ impl<'a> ToolRunner<'a> {
             for ended in ended {
                 // A rule may have changed since the call was started.
                 if round.runnable(ended.position).is_some() {
-                    round.end_by_tool(ended, state.writer.transcript.text());
+                    round.end_by_tool(ended, History::of(self.run, &state.writer));
                 }
             }
             next = if later.is_empty() {
@@ -223,7 +224,7 @@ impl<'a> ToolRunner<'a> {
         match self.run.services.tools.class(&call.name) {
             ToolClass::Pure => {
                 let ended = self.run_single(state, model, single).await?;
-                round.end_by_tool(ended, state.writer.transcript.text());
+                round.end_by_tool(ended, History::of(self.run, &state.writer));
                 Ok(())
             }
             ToolClass::Checkable => self.change_file(state, round, single).await,
@@ -323,7 +324,7 @@ impl<'a> ToolRunner<'a> {
         }
         // The execution was counted with its start.
         let ended = EndedCall { is_execution: false, is_repeatable: false, ..ended };
-        round.end_by_tool(ended, state.writer.transcript.text());
+        round.end_by_tool(ended, History::of(self.run, &state.writer));
         Ok(())
     }
 

@@ -8,16 +8,39 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::plan::{EndedCall, ToolRound};
-use crate::domain::image::{FEW_IMAGES, Image, MAX_SIDE_OF_MANY, longer_side};
+use crate::domain::image::{FEW_IMAGES, Image, MAX_SIDE_OF_MANY, decode, longer_side};
+use crate::domain::pdf;
+use crate::domain::platform::Platform;
 use crate::domain::tool::CallResult;
+use crate::worker::run::context::RunContext;
+use crate::worker::run::step_writer::StepWriter;
 
-/// The largest number of images in a request to which a tool adds one.
+/// The largest number of images, and pages of documents, in a request to which a tool adds an image.
 const MAX_IMAGES: usize = 80;
-/// The largest size of the messages of such a request, in bytes.
+/// The largest size of the messages of such a request, in bytes, unless a platform accepts less.
 const MAX_BYTES: usize = 24_000_000;
 /// The beginning of an image block. In the text of a message its quotes would be escaped.
 const IMAGE: &str = r#""type":"image""#;
 const DATA: &str = r#""data":""#;
+
+/// The history before a round.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::worker) struct History<'a> {
+    messages: &'a str,
+    /// The largest size of the messages to which a tool adds an image, in bytes.
+    max_bytes: usize,
+}
+
+impl<'a> History<'a> {
+    pub(in crate::worker) fn of(run: &RunContext<'_>, writer: &'a StepWriter<'_>) -> Self {
+        Self::on(run.model().server.client.platform(), writer.transcript.text())
+    }
+
+    fn on(platform: Option<Platform>, messages: &'a str) -> Self {
+        let of_platform = platform.map_or(MAX_BYTES, Platform::max_message_bytes);
+        Self { messages, max_bytes: of_platform.min(MAX_BYTES) }
+    }
+}
 
 /// A block of a result.
 #[derive(Serialize)]
@@ -45,15 +68,15 @@ pub(super) fn blocks_of(text: &str, images: &[Image]) -> Result<String, serde_js
 
 /// Omits the images of an ended call that would exceed a limit together with those of the history and
 /// of the other calls of the round. The text of the result says so.
-pub(super) fn omit_excess(ended: &mut EndedCall, history: &str, round: &ToolRound<'_>) {
+pub(super) fn omit_excess(ended: &mut EndedCall, history: History<'_>, round: &ToolRound<'_>) {
     if ended.images.is_empty() {
         return;
     }
     let results = round.known_results().filter_map(|result: &CallResult| result.content.as_deref());
-    let sent = Sent::of(std::iter::once(history).chain(results));
+    let sent = Sent::of(std::iter::once(history.messages).chain(results));
     let images = std::mem::take(&mut ended.images);
     let total = images.len();
-    ended.images = sent.fitting(images);
+    ended.images = sent.fitting(images, history.max_bytes);
     let omitted = total - ended.images.len();
     if omitted > 0 {
         let _ = write!(
@@ -67,28 +90,34 @@ pub(super) fn omit_excess(ended: &mut EndedCall, history: &str, round: &ToolRoun
 /// The images of the next request, before those of a call are added.
 struct Sent<'a> {
     images: usize,
+    /// Pages of documents, which the model counts as images.
+    pages: usize,
     bytes: usize,
     texts: Vec<&'a str>,
 }
 
 impl<'a> Sent<'a> {
     fn of(texts: impl Iterator<Item = &'a str>) -> Self {
-        let mut sent = Self { images: 0, bytes: 0, texts: Vec::new() };
+        let mut sent = Self { images: 0, pages: 0, bytes: 0, texts: Vec::new() };
         for text in texts {
             sent.bytes += text.len();
             sent.images += text.matches(IMAGE).count();
+            sent.pages += documents(text).map(pages).sum::<usize>();
             sent.texts.push(text);
         }
         sent
     }
 
     /// The first images that may be added.
-    fn fitting(&self, images: Vec<Image>) -> Vec<Image> {
+    fn fitting(&self, images: Vec<Image>, max_bytes: usize) -> Vec<Image> {
         let mut bytes = self.bytes;
-        let most = if self.has_large_image() { FEW_IMAGES } else { MAX_IMAGES };
+        let mut most = MAX_IMAGES.saturating_sub(self.pages);
+        if self.has_large_image() {
+            most = most.min(FEW_IMAGES);
+        }
         let fits = |image: &Image| {
             bytes += image.data.len();
-            bytes <= MAX_BYTES
+            bytes <= max_bytes
         };
         images.into_iter().take(most.saturating_sub(self.images)).take_while(fits).collect()
     }
@@ -103,6 +132,16 @@ impl<'a> Sent<'a> {
             });
         data.any(|data| longer_side(data) > MAX_SIDE_OF_MANY)
     }
+}
+
+/// The PDFs in messages, in base64. A text that quotes one ends with a backslash here, and is no base64.
+fn documents(messages: &str) -> impl Iterator<Item = &str> {
+    messages.split('"').skip(1).filter(|value| value.starts_with(pdf::BASE64_HEAD))
+}
+
+fn pages(document: &str) -> usize {
+    let bytes = decode(document).unwrap_or_default();
+    pdf::read(&bytes).and_then(|pdf| pdf.pages).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -126,6 +165,7 @@ mod tests {
     fn kept(history: &str, added: Vec<Image>) -> (usize, String) {
         let result = CallResult::of_text("a", CallState::Done, "Taken.");
         let mut ended = EndedCall { images: added, ..EndedCall::not_executed(0, result) };
+        let history = History::on(None, history);
         omit_excess(&mut ended, history, &ToolRound::new(&[], Vec::new()));
         (ended.images.len(), ended.result.text)
     }
@@ -157,6 +197,37 @@ mod tests {
         assert_eq!(kept(&escaped, images(3)).0, 3, "a text that has the words of a block");
         let long = "x".repeat(MAX_BYTES);
         assert_eq!(kept(&long, images(1)), (0, note(1, 1)));
+    }
+
+    #[test]
+    fn pages_of_documents_count_as_images() {
+        use base64::Engine as _;
+        let pdf = b"%PDF-1.4\n1 0 obj\n<< /Type /Pages /Kids [] /Count 60 >>\nendobj\n%%EOF\n";
+        let data = base64::engine::general_purpose::STANDARD.encode(pdf);
+        let document = format!(
+            r#"[{{"type":"document","source":{{"type":"base64","media_type":"application/pdf","data":"{data}"}}}}]"#
+        );
+        assert_eq!(kept(&document, images(41)).0, 20);
+        let quoted = serde_json::to_string(&document).unwrap();
+        assert_eq!(kept(&quoted, images(41)).0, 41, "a text that quotes a document");
+    }
+
+    #[test]
+    fn a_cloud_that_accepts_smaller_requests_gets_fewer_images() {
+        let mut large = images(3);
+        for image in &mut large {
+            image.data = "a".repeat(5_000_000);
+        }
+        let kept = |platform| {
+            let result = CallResult::of_text("a", CallState::Done, "Taken.");
+            let images = large.clone();
+            let mut ended = EndedCall { images, ..EndedCall::not_executed(0, result) };
+            let history = "x".repeat(8_000_000);
+            let round = ToolRound::new(&[], Vec::new());
+            omit_excess(&mut ended, History::on(platform, &history), &round);
+            ended.images.len()
+        };
+        assert_eq!((kept(None), kept(Some(Platform::Bedrock))), (3, 2));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod close;
 pub(in crate::worker) mod execute;
 mod found_tools;
-mod images;
+pub(in crate::worker) mod images;
 pub(in crate::worker) mod ledger;
 mod permission_decision;
 mod permission_gate;

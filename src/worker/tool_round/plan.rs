@@ -1,6 +1,6 @@
 //! The calls of one reply: their ledger rows, their results, and the calls that must wait.
 
-use super::images::{blocks_of, omit_excess};
+use super::images::{History, blocks_of, omit_excess};
 use super::permission_decision::edited_note;
 use crate::domain::call_end::{EndReason, INTERRUPTED, RunEnd};
 use crate::domain::event::{EventBody, NewEvent};
@@ -217,8 +217,8 @@ impl<'a> ToolRound<'a> {
         self.end_executed(EndedCall { state_changes, ..EndedCall::not_executed(position, result) });
     }
 
-    /// Ends a call that its tool has executed. `history` are the messages before the round.
-    pub(in crate::worker) fn end_by_tool(&mut self, mut ended: EndedCall, history: &str) {
+    /// Ends a call that its tool has executed.
+    pub(in crate::worker) fn end_by_tool(&mut self, mut ended: EndedCall, history: History<'_>) {
         omit_excess(&mut ended, history, self);
         self.end_executed(ended);
     }

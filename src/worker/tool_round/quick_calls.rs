@@ -11,6 +11,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
+use super::images::History;
 use super::plan::{EndedCall, RoundResults, ToolRound};
 use crate::domain::tool::ToolCall;
 use crate::worker::run::context::RunContext;
@@ -64,11 +65,11 @@ impl QuickCalls {
         }
     }
 
-    /// The results of calls that have all ended. `history` are the messages before the round.
+    /// The results of calls that have all ended.
     pub(in crate::worker) fn into_results(
         mut self,
         calls: &[ToolCall],
-        history: &str,
+        history: History<'_>,
     ) -> RoundResults {
         self.ended.sort_by_key(|ended| ended.position);
         let mut round = ToolRound::new(calls, Vec::new());

@@ -1,7 +1,11 @@
 //! Compaction with Chat Completions: the model is asked for the summary in a message.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use twostep::domain::model::{Known, Models};
 use twostep::domain::provider::Provider;
+use twostep::service::ModelRules;
 
 use crate::support::{Session, Setup, TestApp, calls, says};
 
@@ -14,7 +18,9 @@ fn long(word: &str) -> String {
 }
 
 async fn start(script: Value, window: Option<u64>) -> TestApp {
-    let setup = Setup { provider: Provider::OpenAi, window, ..Setup::default() };
+    let models = Arc::new(Models::new(Provider::OpenAi, Known::new()));
+    let model_rules = ModelRules { models, ..ModelRules::default() };
+    let setup = Setup { provider: Provider::OpenAi, model_rules, window, ..Setup::default() };
     TestApp::start_with(script, setup).await
 }
 
@@ -86,7 +92,7 @@ async fn a_run_whose_request_is_too_long_goes_on_with_a_summary() {
     ], "otherwise": "refuse" });
     let app = start(script, Some(5500)).await;
     let session = app
-        .session_with(json!({ "tools": ["read_file"],
+        .session_with(json!({ "tools": ["read_file"], "max_tokens": 300,
         "context": { "compact_at": 4500, "compact_instructions": INSTRUCTIONS } }))
         .await;
     app.write_file("notes.txt", &"It is unknown where it was.\n".repeat(300));

@@ -12,6 +12,7 @@ use twostep::model::anthropic::{AwsKeys, ClientConfig, Hosting, ServiceAccount, 
 use twostep::model::{NamedServer, Server};
 use twostep::service::ModelRules;
 
+use crate::support::media::{base64, pdf, png};
 use crate::support::model_server::NamedProvider;
 use crate::support::{Setup, TestApp, binary, calls, outcome, problem, replies, says};
 
@@ -277,6 +278,13 @@ async fn what_a_cloud_lacks_is_refused_before_a_request() {
         let refused = problem(response, 422, "validation_failed").await;
         assert_eq!(refused["errors"][0]["pointer"], "/content/0/source/type");
 
+        let fallback = json!({ "tools": ["web_fetch"], "fallback_models": [model] });
+        let response = app.post("/v1/sessions").json(&fallback).send().await.unwrap();
+        let refused = problem(response, 422, "validation_failed").await;
+        assert_eq!(refused["errors"][0]["pointer"], "/fallback_models/0");
+        let message = refused["errors"][0]["message"].as_str().unwrap();
+        assert!(message.contains(&format!("not available on {}", platform.title())), "{message}");
+
         let models: Value = app.get("/v1/models").send().await.unwrap().json().await.unwrap();
         let listed = models["data"].as_array().unwrap().iter().find(|it| it["id"] == model);
         let listed = listed.unwrap();
@@ -286,6 +294,42 @@ async fn what_a_cloud_lacks_is_refused_before_a_request() {
         assert_eq!(listed["capabilities"]["max_tokens"], 128_000, "of the model's own name");
         assert_eq!(provider.upstream().len(), 0);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploaded_files_and_the_whole_conversation_must_fit_into_a_request_to_bedrock() {
+    let seen = ["Seen."; 3].map(says);
+    let provider = bedrock_with(&replies(&seen), Some(keys())).await;
+    let app = app_with(&provider).await;
+    let session = app.session_with(json!({ "model": BEDROCK })).await;
+    let upload = async |bytes: Vec<u8>| {
+        let file = app.post("/v1/files").body(bytes).send().await.unwrap();
+        file.json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned()
+    };
+    let send = async |kind: &str, id: &str| {
+        let block = json!({ "type": kind, "source": { "type": "file", "file_id": id } });
+        let body = json!({ "content": [block, { "type": "text", "text": "What is this?" }] });
+        let response = app.post(&session.path("/messages")).json(&body).send().await.unwrap();
+        problem(response, 422, "validation_failed").await["errors"][0].take()
+    };
+    let mut large = pdf(1);
+    large.resize(15_000_000, b' ');
+    let refused = send("document", &upload(large).await).await;
+    assert_eq!(refused["pointer"], "/content");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.starts_with("has 20000") && message.ends_with("at most 18000000"), "{message}");
+    let refused = send("image", &upload(png(2, 5_000_000)).await).await;
+    assert_eq!(refused["pointer"], "/content/0/source");
+
+    let image = json!({ "type": "image", "source": base64("image/png", &png(2, 3_800_000)) });
+    let message = json!({ "content": [image] });
+    for _ in 0..3 {
+        assert_eq!(session.ask_with(message.clone()).await["output_text"], "Seen.");
+    }
+    let response = app.post(&session.path("/messages")).json(&message).send().await.unwrap();
+    let refused = problem(response, 422, "validation_failed").await;
+    let message = "brings the messages of the session to more than 18000000 bytes";
+    assert_eq!(refused["errors"][0]["message"], message);
 }
 
 #[tokio::test(flavor = "multi_thread")]

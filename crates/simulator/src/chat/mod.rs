@@ -37,7 +37,7 @@ pub(super) fn create_completion(
     validate::check(fields, &shared.options)?;
     let converted = read::in_messages_form(fields);
     let view = View::of(ApiRequest(&converted), body.len());
-    validate::window(&shared.options, view.tokens())?;
+    validate::window(&shared.options, fields, view.tokens())?;
     unreadable(&shared.script(), fields)?;
     let options = fields.get("stream_options");
     let include_usage = options.is_some_and(|options| options["include_usage"] == true);

@@ -62,7 +62,8 @@ pub(crate) async fn import_session(
     let models = &service.defaults.model_rules.models;
     check_model_support(models, &new.settings, &contents).await?;
     let contents = imported.contents.iter().map(|content| content.text.clone()).collect();
-    ContentTotals::check(Vec::new(), contents, "/lines").await?;
+    let max_bytes = models.max_message_bytes(new.settings.model_ref());
+    ContentTotals::check(Vec::new(), contents, (max_bytes, "/lines")).await?;
     in_time(store(service, tenant, &new, &imported)).await
 }
 

@@ -136,13 +136,19 @@ fn stops(request: &Map<String, Value>) -> Checked {
     }
 }
 
-/// Checks that a prompt of `tokens` tokens fits into the context window.
-pub(super) fn window(options: &Options, tokens: usize) -> Checked {
+/// Checks that a prompt of `tokens` tokens, together with the output budget, fits into the context window:
+/// OpenAI and vLLM refuse a request whose reply could exceed it.
+pub(super) fn window(options: &Options, request: &Map<String, Value>, tokens: usize) -> Checked {
     let most = options.max_input_tokens;
-    if u64::try_from(tokens).is_ok_and(|tokens| tokens > most) {
+    let budget = request.get("max_completion_tokens").or_else(|| request.get("max_tokens"));
+    let completion = budget.and_then(Value::as_u64).unwrap_or(0);
+    let messages = u64::try_from(tokens).unwrap_or(u64::MAX);
+    let all = messages.saturating_add(completion);
+    if all > most {
         return refuse(format!(
-            "This model's maximum context length is {most} tokens. However, your messages \
-             resulted in {tokens} tokens. Please reduce the length of the messages."
+            "This model's maximum context length is {most} tokens. However, you requested {all} tokens \
+             ({messages} in the messages, {completion} in the completion). Please reduce the length of \
+             the messages or completion."
         ));
     }
     Ok(())

@@ -15,15 +15,18 @@ const HEAD: usize = 1024;
 
 /// The result of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pdf {
+pub struct Pdf {
     /// The number of pages, if it was found.
-    pub(super) pages: Option<usize>,
+    pub pages: Option<usize>,
     /// True if the document may need a password.
-    pub(super) is_encrypted: bool,
+    pub is_encrypted: bool,
 }
 
+/// The beginning of a PDF in base64.
+pub const BASE64_HEAD: &str = "JVBER";
+
 /// Scans a document; none if it is not a PDF.
-pub(super) fn read(bytes: &[u8]) -> Option<Pdf> {
+pub fn read(bytes: &[u8]) -> Option<Pdf> {
     let head = bytes.get(..HEAD).unwrap_or(bytes);
     let begin = find(head, b"%PDF-")?;
     let mut scan = Scan { left: MAX_INFLATED, pages: None, is_encrypted: false };
