@@ -14,7 +14,7 @@ use axum::{Json, Router};
 use futures::StreamExt as _;
 use tokio::time::timeout;
 
-use super::cloud::{self, Door};
+use super::cloud::{self, Endpoint};
 use super::headers::{ApiHeaders, betas_only, check_headers, check_version};
 use super::protocol::Protocol;
 use super::record::RecordedRequest;
@@ -59,7 +59,7 @@ async fn count_tokens(State(shared): State<Arc<Shared>>, request: Request) -> Re
 
 async fn create_on_bedrock(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let reply = |parts: &Parts, body: &Bytes, id: &str| {
-        let body = cloud::unsign(parts, body)?;
+        let body = cloud::check_bedrock(parts, body)?;
         respond::create_message(&shared, check_version(&parts.headers)?, &body, id)
     };
     record_and_respond(&shared, request, Protocol::Messages, reply).await
@@ -67,7 +67,7 @@ async fn create_on_bedrock(State(shared): State<Arc<Shared>>, request: Request) 
 
 async fn count_on_bedrock(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let reply = |parts: &Parts, body: &Bytes, id: &str| {
-        let body = cloud::unsign(parts, body)?;
+        let body = cloud::check_bedrock(parts, body)?;
         respond::count_tokens(&shared, check_version(&parts.headers)?, &body, id)
     };
     record_and_respond(&shared, request, Protocol::Messages, reply).await
@@ -80,11 +80,11 @@ async fn predict(
 ) -> Response<Body> {
     let reply = |parts: &Parts, body: &Bytes, id: &str| {
         let url = (project.as_str(), location.as_str(), model.as_str());
-        let (door, body) = cloud::enter(&shared.tokens, url, &parts.headers, body)?;
+        let (endpoint, body) = cloud::check_vertex(&shared.tokens, url, &parts.headers, body)?;
         let headers = betas_only(&parts.headers)?;
-        match door {
-            Door::Messages => respond::create_message(&shared, headers, &body, id),
-            Door::CountTokens => respond::count_tokens(&shared, headers, &body, id),
+        match endpoint {
+            Endpoint::Messages => respond::create_message(&shared, headers, &body, id),
+            Endpoint::CountTokens => respond::count_tokens(&shared, headers, &body, id),
         }
     };
     record_and_respond(&shared, request, Protocol::Messages, reply).await

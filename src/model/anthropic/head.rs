@@ -55,8 +55,9 @@ struct Fields<'a> {
     max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<bool>,
-    /// Automatic caching, which only Anthropic's own API has: the server places the breakpoint on the last cacheable block and moves
-    /// it with the conversation, so no breakpoint changes a block that was sent before.
+    /// Automatic caching, which only Anthropic's own API has: the server places the breakpoint on the last
+    /// cacheable block and moves it with the conversation, so no breakpoint changes a block that was sent
+    /// before.
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<CacheBreakpoint>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -196,7 +196,7 @@ fn credential_remedy(message: &str) -> Option<&'static str> {
         "the operator must correct the access key, the secret and the session token of the provider"
     } else if names("Credential should be scoped to") {
         "the operator must correct the region of the provider"
-    } else if names("gave no access token") || names("authentication credentials") {
+    } else if names("returned no access token") || names("authentication credentials") {
         "the operator must correct the service account of the provider"
     } else {
         return None;

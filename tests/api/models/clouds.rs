@@ -233,20 +233,20 @@ async fn a_token_is_renewed_before_it_expires_and_once_after_it_was_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_account_without_access_fails_the_run_with_what_to_change() {
-    let stranger = |url: &str| {
+    let without_access = |url: &str| {
         let mut file: Value = serde_json::from_str(KEY_FILE).unwrap();
         file["token_uri"] = format!("{url}/token").into();
-        file["client_email"] = "stranger@project-1.iam.gserviceaccount.com".into();
+        file["client_email"] = "other@project-1.iam.gserviceaccount.com".into();
         TokenSource::ServiceAccount(Box::new(ServiceAccount::parse(&file.to_string()).unwrap()))
     };
-    let provider = vertex_with(&replies(&[]), stranger).await;
+    let provider = vertex_with(&replies(&[]), without_access).await;
     let app = app_with(&provider).await;
     let session = app.session_with(json!({ "model": VERTEX })).await;
     let run = session.ask("Hi").await;
     assert_eq!(run["error"]["reason"], "authentication_error");
     assert_eq!(
         run["error"]["message"],
-        "the model answered with authentication_error: the token endpoint gave no access token \
+        "the model answered with authentication_error: the token endpoint returned no access token \
          (status 400): invalid_grant: Invalid grant: account not found; the operator must correct the \
          service account of the provider"
     );

@@ -14,7 +14,7 @@ use crate::respond::{object_of, parse};
 const MAX_BYTES: usize = 20_000_000;
 
 /// Checks the access to a request, and returns its body with the name of the model in Anthropic's own API.
-pub(crate) fn unsign(parts: &Parts, body: &Bytes) -> Result<Bytes, Refusal> {
+pub(crate) fn check_bedrock(parts: &Parts, body: &Bytes) -> Result<Bytes, Refusal> {
     if body.len() > MAX_BYTES {
         return Err(Refusal::too_large("Request exceeds the maximum size"));
     }

@@ -1,6 +1,6 @@
-//! Claude in clouds: the doors of Amazon Bedrock and Google Cloud to the Messages API.
+//! Claude in clouds: the endpoints of Amazon Bedrock and Google Cloud to the Messages API.
 //!
-//! A door checks the access and the form of a request as the cloud does, and passes the request on in the
+//! An endpoint checks the access and the form of a request as the cloud does, and passes the request on in the
 //! form of the Messages API.
 
 mod bedrock;
@@ -11,9 +11,9 @@ mod tests;
 mod tokens;
 mod vertex;
 
-pub(crate) use bedrock::unsign;
+pub(crate) use bedrock::check_bedrock;
 pub(crate) use tokens::{Tokens, metadata_token, token};
-pub(crate) use vertex::{Door, enter};
+pub(crate) use vertex::{Endpoint, check_vertex};
 
 /// The region of the simulated clouds.
 pub const REGION: &str = "us-east-1";

@@ -19,18 +19,18 @@ const VERSION: &str = "vertex-2023-10-16";
 
 /// The endpoint of the Messages API that a URL means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum Endpoint {
     Messages,
     CountTokens,
 }
 
 /// Checks the access to a request, and returns its endpoint and its body in the form of the Messages API.
-pub(crate) fn enter(
+pub(crate) fn check_vertex(
     tokens: &Tokens,
     (project, location, model): (&str, &str, &str),
     headers: &HeaderMap,
     body: &Bytes,
-) -> Result<(Door, Bytes), Refusal> {
+) -> Result<(Endpoint, Bytes), Refusal> {
     if body.len() > MAX_BYTES {
         return Err(Refusal::too_large("Request exceeds the maximum size"));
     }
@@ -72,8 +72,8 @@ pub(crate) fn enter(
     let named = if counts { fields["model"].as_str().unwrap_or_default() } else { name };
     let own = named.split_once('@').map_or(named, |(own, _)| own).to_owned();
     fields.insert("model".to_owned(), own.into());
-    let door = if counts { Door::CountTokens } else { Door::Messages };
-    Ok((door, value.to_string().into()))
+    let endpoint = if counts { Endpoint::CountTokens } else { Endpoint::Messages };
+    Ok((endpoint, value.to_string().into()))
 }
 
 fn check_form(body: &Value, method: &str, counts: bool) -> Result<(), Refusal> {

@@ -30,8 +30,8 @@ pub(super) fn definitions(request: ApiRequest<'_>, model: Model<'_>) -> Checked 
 }
 
 /// Checks the references of the whole history. Each names a tool of the request ("Tool reference …",
-/// troubleshooting section of the documentation of the tool search tool), and stands only next to other
-/// references. The texts are those of public reports.
+/// troubleshooting section of the documentation of the tool search tool), and only other
+/// references are next to it. The texts are those of public reports.
 pub(super) fn history(request: ApiRequest<'_>) -> Checked {
     for (_, sent) in request.sent() {
         let mut count = 0;

@@ -200,7 +200,7 @@ impl AccessTokens {
         let reason = [error.as_str(), error_description].map(str::trim);
         let reason: Vec<&str> = reason.into_iter().filter(|part| !part.is_empty()).collect();
         let message = format!(
-            "{} gave no access token (status {status}): {}",
+            "{} returned no access token (status {status}): {}",
             self.name(),
             if reason.is_empty() { "no reason".to_owned() } else { reason.join(": ") }
         );
