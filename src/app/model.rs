@@ -99,5 +99,10 @@ fn simulated(base_url: &str, provider: Provider, idle_timeout: Duration) -> anyh
             },
             idle_timeout,
         }),
+        Provider::OpenAiResponses => Server::Responses(openai::responses::ClientConfig {
+            base_url: format!("{base_url}/v1").parse()?,
+            api_key,
+            idle_timeout,
+        }),
     })
 }

@@ -1,12 +1,14 @@
 //! Regenerates the bodies of recorded requests to the model.
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
 use crate::domain::request::RequestForm;
 use crate::domain::sampling::{Prompt, SamplingRequest};
 use crate::domain::session::Settings;
 use crate::domain::title::TitleRequest;
 use crate::domain::tool::ToolChoice;
+use crate::model::openai::responses;
 use crate::model::{Head, Messages, anthropic, openai};
 use crate::store::requests::RequestSources;
 use crate::worker::{sent_before, sent_messages};
@@ -28,20 +30,10 @@ pub(super) fn assemble(
     let max_tokens = form.max_tokens.unwrap_or(settings.max_tokens);
     let mut settings = Settings { max_tokens, ..settings.clone() };
     settings.apply(options);
-    let (tools, cache, platform) = (options.tools.as_deref(), form.prompt_cache, form.platform);
     if form.summary {
         settings = Settings { max_tokens, ..settings.for_summary() };
     }
-    let head = match (form.chat_completions, form.summary) {
-        (None, false) => Head::Anthropic(anthropic::Head::new(&settings, tools, cache, platform)?),
-        (None, true) => {
-            Head::Anthropic(anthropic::Head::for_summary(&settings, tools, cache, platform)?)
-        }
-        (Some(dialect), false) => Head::OpenAi(openai::Head::new(&settings, tools, dialect)?),
-        (Some(dialect), true) => {
-            Head::OpenAi(openai::Head::for_summary(&settings, tools, dialect)?)
-        }
-    };
+    let head = head_of(&settings, options.tools.as_deref(), form)?;
     let mut view = view.clone();
     view.changes.truncate(form.sent_changes);
     let text = if form.summary { sent_before(lines, view) } else { sent_messages(lines, view) };
@@ -49,6 +41,24 @@ pub(super) fn assemble(
     let (far_breakpoint, container) = (form.far_breakpoint, form.container.as_deref());
     let messages = Messages { text: &text, far_breakpoint, is_compacted, container };
     Ok(head.request(messages, &form.tool_choice).body)
+}
+
+/// Regenerates the head in the protocol of the request.
+fn head_of(
+    settings: &Settings,
+    tools: Option<&RawValue>,
+    form: &RequestForm,
+) -> Result<Head, serde_json::Error> {
+    if form.responses {
+        let new = if form.summary { responses::Head::for_summary } else { responses::Head::new };
+        return new(settings, tools).map(Head::Responses);
+    }
+    if let Some(dialect) = form.chat_completions {
+        let new = if form.summary { openai::Head::for_summary } else { openai::Head::new };
+        return new(settings, tools, dialect).map(Head::OpenAi);
+    }
+    let new = if form.summary { anthropic::Head::for_summary } else { anthropic::Head::new };
+    new(settings, tools, form.prompt_cache, form.platform).map(Head::Anthropic)
 }
 
 /// The settings of the session when the request was sent.
@@ -67,10 +77,7 @@ fn put(
     form: &RequestForm,
 ) -> Result<Bytes, serde_json::Error> {
     let settings = settings.for_prompt(prompt);
-    let head = match form.chat_completions {
-        None => Head::Anthropic(anthropic::Head::new(&settings, None, None, form.platform)?),
-        Some(dialect) => Head::OpenAi(openai::Head::new(&settings, None, dialect)?),
-    };
+    let head = head_of(&settings, None, form)?;
     let text = prompt.messages();
     let messages =
         Messages { text: &text, far_breakpoint: None, is_compacted: false, container: None };

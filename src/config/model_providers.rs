@@ -68,7 +68,7 @@ impl ModelProviders {
     /// The known models of each provider.
     pub(super) fn models(&self) -> BTreeMap<String, ProviderModels> {
         let models = |entry: &ProviderEntry| {
-            let is_openai = entry.protocol == Provider::OpenAi && is_openai(entry.host());
+            let is_openai = entry.protocol != Provider::Anthropic && is_openai(entry.host());
             let models = ProviderModels::new(entry.protocol, entry.capabilities.clone());
             let platform = entry.platform.as_ref().map(PlatformEntry::platform);
             models.with_optional_refused(is_openai).on(platform)
@@ -134,6 +134,15 @@ impl ProviderEntry {
                 self.anthropic_version.is_none() && !self.bearer && self.platform.is_none(),
                 "anthropic_version, bearer and platform are for the protocol anthropic"
             ),
+            Provider::OpenAiResponses => ensure!(
+                self.anthropic_version.is_none()
+                    && !self.bearer
+                    && self.platform.is_none()
+                    && self.max_tokens_field.is_none()
+                    && self.images.is_none(),
+                "anthropic_version, bearer and platform are for the protocol anthropic, and \
+                 max_tokens_field and images for openai"
+            ),
         }
         let Some(platform) = &self.platform else { return Ok(()) };
         ensure!(
@@ -198,6 +207,11 @@ impl ProviderEntry {
                 let api_key = key;
                 Server::OpenAi(openai::ClientConfig { base_url, api_key, dialect, idle_timeout })
             }
+            Provider::OpenAiResponses => {
+                let api_key = key;
+                let config = openai::responses::ClientConfig { base_url, api_key, idle_timeout };
+                Server::Responses(config)
+            }
         })
     }
 }
@@ -246,6 +260,10 @@ mod tests {
             refusal(r#"{"a/b": {"protocol": "openai", "base_url": "http://h"}}"#).contains("a/b")
         );
         assert!(with(r#", "bearer": true"#).starts_with("of \"one\": anthropic_version, bearer"));
+        let responses = refusal(
+            r#"{"one": {"protocol": "openai-responses", "base_url": "http://h", "images": true}}"#,
+        );
+        assert!(responses.contains("max_tokens_field and images for openai"), "{responses}");
         assert!(with(r#", "max_requests": 0"#).contains("max_requests is 0"));
         assert!(with(r#", "api_key": "secret""#).contains("unknown field `api_key`"));
         let both = with(r#", "api_key_env": "A", "api_key_file": "b""#);

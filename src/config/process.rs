@@ -190,12 +190,12 @@ impl WorkArgs {
         AllowedHosts::parse(hosts).context("--webhook-hosts is not a list of hosts")
     }
 
-    /// `None` for Chat Completions, whose servers have different models.
+    /// `None` for the other protocols, whose servers have different models.
     fn default_model(&self) -> Option<&'static str> {
         match self.provider.provider {
             _ if self.offline => Some(SIMULATOR),
             Provider::Anthropic => Some(DEFAULT_MODEL),
-            Provider::OpenAi => None,
+            Provider::OpenAi | Provider::OpenAiResponses => None,
         }
     }
 

@@ -27,7 +27,7 @@ pub struct ProviderArgs {
     /// Protocol of the model's server
     #[arg(long, env = "TWOSTEP_PROVIDER", value_enum, default_value = "anthropic")]
     pub provider: Provider,
-    /// Base URL of a Chat Completions server, with its version path; the key is read from
+    /// Base URL of a server of Chat Completions or Responses, with its version path; the key is read from
     /// `OPENAI_API_KEY`
     #[arg(long, env = "OPENAI_BASE_URL", default_value = OPENAI_URL)]
     pub openai_base_url: Url,
@@ -56,7 +56,7 @@ impl ProviderArgs {
     pub(super) const fn key_name(&self) -> &'static str {
         match self.provider {
             Provider::Anthropic => "ANTHROPIC_API_KEY",
-            Provider::OpenAi => "OPENAI_API_KEY",
+            Provider::OpenAi | Provider::OpenAiResponses => "OPENAI_API_KEY",
         }
     }
 
@@ -90,7 +90,7 @@ impl WorkArgs {
     /// does; compatible servers accept them.
     pub(super) fn refuses_optional(&self) -> bool {
         let provider = &self.provider;
-        !self.offline && provider.provider == Provider::OpenAi && provider.is_at_openai()
+        !self.offline && provider.provider != Provider::Anthropic && provider.is_at_openai()
     }
 
     /// The model's server. Self-hosted servers may work without a key.
@@ -102,7 +102,7 @@ impl WorkArgs {
         let auth_token = token.map(SecretString::from);
         let needs_key = match self.provider.provider {
             Provider::Anthropic => self.anthropic_base_url.as_str().starts_with(ANTHROPIC_URL),
-            Provider::OpenAi => self.provider.is_at_openai(),
+            Provider::OpenAi | Provider::OpenAiResponses => self.provider.is_at_openai(),
         };
         if api_key.is_none() && auth_token.is_none() && needs_key {
             bail!(
@@ -123,6 +123,11 @@ impl WorkArgs {
                 base_url: self.provider.openai_base_url.clone(),
                 api_key,
                 dialect: self.provider.dialect(),
+                idle_timeout,
+            }),
+            Provider::OpenAiResponses => Server::Responses(openai::responses::ClientConfig {
+                base_url: self.provider.openai_base_url.clone(),
+                api_key,
                 idle_timeout,
             }),
         })

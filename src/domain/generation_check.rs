@@ -13,17 +13,63 @@ use super::settings_check::UnsupportedSetting;
 /// Minimum of `top_p` with thinking in the Messages API.
 const MIN_TOP_P_WITH_THINKING: f64 = 0.95;
 
+/// The members of a request of Responses that the service sets, besides those that no `extra_body` may have.
+const OF_RESPONSES: [&str; 7] = [
+    "background",
+    "conversation",
+    "include",
+    "input",
+    "instructions",
+    "max_output_tokens",
+    "store",
+];
+
 impl Settings {
     /// Returns true if `thinking` is enabled or adaptive.
     pub fn thinks(&self) -> bool {
+        self.thinking_type().is_some_and(|kind| matches!(kind.as_str(), "enabled" | "adaptive"))
+    }
+
+    /// Returns true if `thinking` is disabled.
+    pub fn disables_thinking(&self) -> bool {
+        self.thinking_type().is_some_and(|kind| kind == "disabled")
+    }
+
+    /// The type of `thinking`, if it is set.
+    fn thinking_type(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Thinking {
             r#type: String,
         }
-        let thinking = self.thinking.as_ref();
-        thinking
-            .and_then(|thinking| serde_json::from_str::<Thinking>(thinking.get()).ok())
-            .is_some_and(|thinking| matches!(thinking.r#type.as_str(), "enabled" | "adaptive"))
+        let thinking: Thinking = serde_json::from_str(self.thinking.as_ref()?.get()).ok()?;
+        Some(thinking.r#type)
+    }
+
+    /// The settings that Responses does not have, or that the service sets itself.
+    fn lacking_in_responses(&self) -> Vec<(&'static str, String)> {
+        let Generation { top_k, seed, .. } = &self.model_options.generation;
+        let members = [
+            ("/top_k", top_k.is_some()),
+            ("/seed", seed.is_some()),
+            ("/stop_sequences", !self.stop_sequences.is_empty()),
+        ];
+        let lacking = members.into_iter().filter(|(_, is_given)| *is_given);
+        let mut found: Vec<_> = lacking
+            .map(|(pointer, _)| (pointer, "is not a member of Responses".to_owned()))
+            .collect();
+        let extra = self.model_options.generation.extra();
+        let own = OF_RESPONSES.into_iter().filter(|name| extra.contains_key(*name));
+        found
+            .extend(own.map(|name| ("/extra_body", format!("has {name}, which the service sets"))));
+        for (object, member, setting) in
+            [("reasoning", "effort", "effort"), ("text", "format", "output_schema")]
+        {
+            if extra.get(object).and_then(|members| members.get(member)).is_some() {
+                let reason = format!("has {object}.{member}; set {setting} instead");
+                found.push(("/extra_body", reason));
+            }
+        }
+        found
     }
 
     /// Replaces the model and the parameters of generation by those of a message, where it has some.
@@ -65,6 +111,12 @@ impl Capabilities {
         for (pointer, is_given) in given {
             let is_refused = is_given && self.sampling == Some(false);
             refuse(is_refused, pointer, format!("is not supported by {model}"));
+        }
+        if provider == Provider::OpenAiResponses {
+            for (pointer, reason) in settings.lacking_in_responses() {
+                refuse(true, pointer, reason);
+            }
+            return found;
         }
         if provider == Provider::OpenAi {
             let reason = "is not a member of Chat Completions; extra_body can add it for servers that \

@@ -24,6 +24,10 @@ pub enum Provider {
     /// Chat Completions.
     #[value(name = "openai")]
     OpenAi,
+    /// Responses of `OpenAI`.
+    #[value(name = "openai-responses")]
+    #[serde(rename = "openai-responses")]
+    OpenAiResponses,
 }
 
 /// The differences between Chat Completions servers.
@@ -67,6 +71,7 @@ impl Provider {
         match self {
             Self::Anthropic => "anthropic",
             Self::OpenAi => "openai",
+            Self::OpenAiResponses => "openai-responses",
         }
     }
 
@@ -91,6 +96,20 @@ impl Provider {
                 "tool_result_errors",
                 "tool_result_images",
             ],
+            Self::OpenAiResponses => &[
+                "beta_features",
+                "cache_marks",
+                "citations",
+                "context_edits",
+                "documents",
+                "model_metadata",
+                "pause_turn",
+                "redacted_thinking",
+                "server_tools",
+                "service_tier",
+                "stop_sequences",
+                "tool_result_errors",
+            ],
         }
     }
 }
@@ -102,7 +121,7 @@ mod tests {
     #[test]
     fn the_documentation_lists_the_missing_features() {
         let page = include_str!("../../docs/model-servers.md");
-        for word in Provider::OpenAi.lacks() {
+        for word in [Provider::OpenAi, Provider::OpenAiResponses].iter().flat_map(|it| it.lacks()) {
             assert!(page.contains(&format!("`{word}`")), "{word}");
         }
     }

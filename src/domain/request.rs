@@ -53,6 +53,9 @@ pub struct RequestForm {
     /// The cloud of the server, if it was one of Claude in a cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
+    /// True if the protocol was Responses.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub responses: bool,
     /// The output budget, if it differed from the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,

@@ -22,14 +22,14 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The catalog of these servers. Servers of Chat Completions are not queried: their lists do not
+    /// The catalog of these servers. Servers of other protocols are not queried: their lists do not
     /// state capabilities. Clouds have no list.
     pub fn of(servers: &ModelServers, models: Arc<Models>) -> Self {
         let servers = servers.iter().filter_map(|server| match &server.client {
             Model::Anthropic(client) if client.platform().is_none() => {
                 Some((server.name().map(Box::from), client.clone()))
             }
-            Model::Anthropic(_) | Model::OpenAi(_) => None,
+            Model::Anthropic(_) | Model::OpenAi(_) | Model::Responses(_) => None,
         });
         Self { servers: servers.collect(), models }
     }

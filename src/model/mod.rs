@@ -33,6 +33,8 @@ use crate::domain::stop_reason::ModelStop;
 use crate::domain::tool::ToolChoice;
 use deferred_tools::{DeferredInHead, DeferredTools};
 
+use openai::responses;
+
 pub use error::{ErrorKind, ModelError};
 pub use http::BadClient;
 pub use refused_content::RefusedContent;
@@ -50,6 +52,8 @@ pub enum Model {
     Anthropic(anthropic::Client),
     /// Chat Completions.
     OpenAi(openai::Client),
+    /// Responses.
+    Responses(responses::Client),
 }
 
 /// The serialized beginning that all requests of a run share.
@@ -59,6 +63,8 @@ pub enum Head {
     Anthropic(anthropic::Head),
     /// For Chat Completions.
     OpenAi(openai::Head),
+    /// For Responses.
+    Responses(responses::Head),
 }
 
 /// A reply whose stream is being read.
@@ -68,6 +74,8 @@ pub enum ReplyStream {
     Anthropic(anthropic::ReplyStream),
     /// Of Chat Completions.
     OpenAi(openai::ReplyStream),
+    /// Of Responses.
+    Responses(responses::ReplyStream),
 }
 
 impl Model {
@@ -76,6 +84,7 @@ impl Model {
         Ok(match server {
             Server::Anthropic(config) => Self::Anthropic(anthropic::Client::new(config)?),
             Server::OpenAi(config) => Self::OpenAi(openai::Client::new(config)?),
+            Server::Responses(config) => Self::Responses(responses::Client::new(config)?),
         })
     }
 
@@ -84,22 +93,28 @@ impl Model {
         match self {
             Self::Anthropic(_) => Provider::Anthropic,
             Self::OpenAi(_) => Provider::OpenAi,
+            Self::Responses(_) => Provider::OpenAiResponses,
         }
     }
 
     /// The dialect of Chat Completions; `None` for other protocols.
     pub const fn dialect(&self) -> Option<Dialect> {
         match self {
-            Self::Anthropic(_) => None,
+            Self::Anthropic(_) | Self::Responses(_) => None,
             Self::OpenAi(client) => Some(client.dialect()),
         }
+    }
+
+    /// True if the protocol of the server is Responses.
+    pub const fn is_responses(&self) -> bool {
+        matches!(self, Self::Responses(_))
     }
 
     /// The cloud that the server belongs to, if it is one of the Messages API.
     pub const fn platform(&self) -> Option<Platform> {
         match self {
             Self::Anthropic(client) => client.platform(),
-            Self::OpenAi(_) => None,
+            Self::OpenAi(_) | Self::Responses(_) => None,
         }
     }
 
@@ -120,6 +135,7 @@ impl Model {
             Self::OpenAi(client) => {
                 openai::Head::new(settings, tools_of_run, client.dialect()).map(Head::OpenAi)
             }
+            Self::Responses(_) => responses::Head::new(settings, tools_of_run).map(Head::Responses),
         }
     }
 
@@ -129,6 +145,7 @@ impl Model {
         match self {
             Self::Anthropic(_) => messages.contains(r#"thinking""#),
             Self::OpenAi(_) => openai::has_provider_state(messages),
+            Self::Responses(_) => responses::has_reasoning(messages),
         }
     }
 
@@ -149,6 +166,9 @@ impl Model {
                 openai::Head::for_summary(settings, tools_of_run, client.dialect())
                     .map(Head::OpenAi)
             }
+            Self::Responses(_) => {
+                responses::Head::for_summary(settings, tools_of_run).map(Head::Responses)
+            }
         }
     }
 
@@ -158,7 +178,7 @@ impl Model {
         match self {
             Self::Anthropic(_) if reply.stop == ModelStop::Compaction => reply.content.summary(),
             Self::Anthropic(_) => Ok(None),
-            Self::OpenAi(_) => openai::summary_of(reply),
+            Self::OpenAi(_) | Self::Responses(_) => openai::summary_of(reply),
         }
     }
 
@@ -180,7 +200,7 @@ impl Model {
                 let request = Request { body, betas, model_in_url: None, trace: None };
                 Some(client.count_tokens(request).await)
             }
-            Self::OpenAi(_) => None,
+            Self::OpenAi(_) | Self::Responses(_) => None,
         }
     }
 
@@ -189,6 +209,7 @@ impl Model {
         match self {
             Self::Anthropic(client) => client.send(request).await.map(ReplyStream::Anthropic),
             Self::OpenAi(client) => client.send(request).await.map(ReplyStream::OpenAi),
+            Self::Responses(client) => client.send(request).await.map(ReplyStream::Responses),
         }
     }
 }
@@ -199,6 +220,7 @@ impl Head {
         match self {
             Self::Anthropic(head) => head.bytes(),
             Self::OpenAi(head) => head.bytes(),
+            Self::Responses(head) => head.bytes(),
         }
     }
 
@@ -210,7 +232,7 @@ impl Head {
                 let is_unchanged = deferred.is_none_or(|tools| tools.sends_unchanged(messages));
                 head.messages_start().filter(|_| is_unchanged)
             }
-            Self::OpenAi(_) => None,
+            Self::OpenAi(_) | Self::Responses(_) => None,
         }
     }
 
@@ -236,6 +258,7 @@ impl Head {
         let deferred = match self {
             Self::Anthropic(head) => head.deferred(),
             Self::OpenAi(head) => head.deferred(),
+            Self::Responses(head) => head.deferred(),
         };
         deferred.map(DeferredInHead::tools)
     }
@@ -253,6 +276,10 @@ impl Head {
                 let body = openai::body(head, messages.text, choice);
                 Request { body, betas: Arc::default(), model_in_url: None, trace: None }
             }
+            Self::Responses(head) => {
+                let body = responses::body(head, messages.text, choice);
+                Request { body, betas: Arc::default(), model_in_url: None, trace: None }
+            }
         }
     }
 }
@@ -263,6 +290,7 @@ impl Head {
         match self {
             Self::Anthropic(_) => error.refused_content(),
             Self::OpenAi(head) => openai::refused_content(head, messages, error),
+            Self::Responses(_) => responses::refused_content(messages, error),
         }
     }
 }
@@ -273,6 +301,7 @@ impl ReplyStream {
         match self {
             Self::Anthropic(stream) => stream.head(),
             Self::OpenAi(stream) => stream.head(),
+            Self::Responses(stream) => stream.head(),
         }
     }
 
@@ -283,6 +312,7 @@ impl ReplyStream {
         match self {
             Self::Anthropic(stream) => stream.next().await,
             Self::OpenAi(stream) => stream.next().await,
+            Self::Responses(stream) => stream.next().await,
         }
     }
 
@@ -291,6 +321,7 @@ impl ReplyStream {
         match self {
             Self::Anthropic(stream) => stream.finish(),
             Self::OpenAi(stream) => stream.finish(),
+            Self::Responses(stream) => stream.finish(),
         }
     }
 
@@ -299,6 +330,7 @@ impl ReplyStream {
         match self {
             Self::Anthropic(stream) => stream.abandon(),
             Self::OpenAi(stream) => stream.abandon(),
+            Self::Responses(stream) => stream.abandon(),
         }
     }
 }

@@ -12,6 +12,8 @@ pub enum Server {
     Anthropic(anthropic::ClientConfig),
     /// A server of Chat Completions.
     OpenAi(openai::ClientConfig),
+    /// A server of Responses.
+    Responses(openai::responses::ClientConfig),
 }
 
 impl Server {
@@ -20,6 +22,7 @@ impl Server {
         match self {
             Self::Anthropic(config) => &config.base_url,
             Self::OpenAi(config) => &config.base_url,
+            Self::Responses(config) => &config.base_url,
         }
     }
 
@@ -28,6 +31,7 @@ impl Server {
         match self {
             Self::Anthropic(_) => Provider::Anthropic,
             Self::OpenAi(_) => Provider::OpenAi,
+            Self::Responses(_) => Provider::OpenAiResponses,
         }
     }
 }

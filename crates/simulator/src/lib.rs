@@ -28,6 +28,7 @@ mod repetitions;
 mod request;
 mod respond;
 mod response_body;
+mod responses;
 mod routes;
 mod script;
 mod selection;

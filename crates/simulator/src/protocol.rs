@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::chat;
 use super::emit::{self, Wire};
 use super::message::Message;
 use super::refusal::{GATEWAY, Refusal, error_body};
 use super::script::Failure;
+use super::{chat, responses};
 
 /// A protocol, with the request's options for the form of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub(crate) enum Protocol {
         /// End a stream with its token counts.
         include_usage: bool,
     },
+    /// Responses.
+    Responses,
 }
 
 impl Protocol {
@@ -25,7 +27,7 @@ impl Protocol {
     pub(crate) const fn id_header(self) -> &'static str {
         match self {
             Self::Messages => "request-id",
-            Self::Chat { .. } => "x-request-id",
+            Self::Chat { .. } | Self::Responses => "x-request-id",
         }
     }
 
@@ -34,6 +36,7 @@ impl Protocol {
         match self {
             Self::Messages => emit::stream(message, chunk),
             Self::Chat { include_usage } => chat::stream(message, chunk, include_usage),
+            Self::Responses => responses::stream(message, chunk),
         }
     }
 
@@ -42,6 +45,7 @@ impl Protocol {
         match self {
             Self::Messages => message.to_json(),
             Self::Chat { .. } => chat::to_json(message),
+            Self::Responses => responses::to_json(message),
         }
     }
 
@@ -50,7 +54,9 @@ impl Protocol {
         let Failure { kind, message, details } = failure;
         match self {
             Self::Messages => error_body(kind, message, details.as_ref(), request_id),
-            Self::Chat { .. } => chat::error_body(kind, message, details.as_ref()),
+            Self::Chat { .. } | Self::Responses => {
+                chat::error_body(kind, message, details.as_ref())
+            }
         }
     }
 
@@ -62,7 +68,9 @@ impl Protocol {
         }
         match self {
             Self::Messages => error_body(kind, message, details.as_ref(), request_id),
-            Self::Chat { .. } => chat::error_body(kind, message, details.as_ref()),
+            Self::Chat { .. } | Self::Responses => {
+                chat::error_body(kind, message, details.as_ref())
+            }
         }
     }
 
@@ -72,6 +80,7 @@ impl Protocol {
         match self {
             Self::Messages => wire.event("error", &error),
             Self::Chat { .. } => wire.data(&error),
+            Self::Responses => wire.event("error", &responses::error_event(&error)),
         }
     }
 }

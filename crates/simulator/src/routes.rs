@@ -20,7 +20,7 @@ use super::protocol::Protocol;
 use super::record::RecordedRequest;
 use super::refusal::Refusal;
 use super::respond::{self, DelayedResponse};
-use super::{Shared, chat, ids, models};
+use super::{Shared, chat, ids, models, responses};
 
 /// Maximum size of a body in bytes.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
@@ -31,6 +31,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/messages", post(create_message))
         .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/v1/chat/completions", post(create_completion))
+        .route("/v1/responses", post(create_response))
         .route("/anthropic/v1/messages", post(create_on_bedrock))
         .route("/anthropic/v1/messages/count_tokens", post(count_on_bedrock))
         .route(
@@ -108,6 +109,13 @@ async fn create_completion(State(shared): State<Arc<Shared>>, request: Request) 
         chat::create_completion(&shared, &parts.headers, body, id)
     };
     record_and_respond(&shared, request, protocol, reply).await
+}
+
+async fn create_response(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let reply = |parts: &Parts, body: &Bytes, id: &str| {
+        responses::create_response(&shared, &parts.headers, body, id)
+    };
+    record_and_respond(&shared, request, Protocol::Responses, reply).await
 }
 
 async fn list_models(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {

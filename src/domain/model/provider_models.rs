@@ -70,7 +70,7 @@ impl ProviderModels {
         let known = self.find(name);
         match self.protocol {
             Provider::Anthropic => known,
-            Provider::OpenAi => Capabilities {
+            Provider::OpenAi | Provider::OpenAiResponses => Capabilities {
                 thinking: None,
                 max_effort_without_thinking: None,
                 pdf_input: None,

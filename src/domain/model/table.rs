@@ -73,7 +73,7 @@ impl Models {
     /// its server is a gateway, which lists its models.
     pub fn check_provider(&self, full: &str) -> Result<(), UnknownProvider> {
         let Some((provider, _)) = full.split_once('/') else { return Ok(()) };
-        let is_of_default = self.default.protocol == Provider::OpenAi || self.default.has(full);
+        let is_of_default = self.default.protocol != Provider::Anthropic || self.default.has(full);
         if self.named.is_empty() || self.locate(full).provider.is_some() || is_of_default {
             return Ok(());
         }

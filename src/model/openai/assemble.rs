@@ -1,26 +1,22 @@
 //! Assembles the chunks of a stream into a reply in the format of the Messages API.
 
 use bytes::Bytes;
-use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
-use super::calls::{Call, Calls};
+use super::blocks;
+use super::calls::Calls;
 use super::decode::{ContentPart, Delta, DeltaContent, StreamEvent, decode};
 use super::provider_state::{ProviderState, ThinkingPlace};
 use super::think_tags::{Piece, ThinkTags};
-use crate::domain::call_syntax::{is_word, shown};
 use crate::domain::message::Content;
 use crate::domain::stop_reason::{ModelStop, Refusal};
 use crate::domain::usage::Usage;
 use crate::model::error::ModelError;
-use crate::model::input::as_input;
 use crate::model::raw_object::RawObject;
 use crate::model::reply::{PartialReply, Progress, Reply, estimated_tokens};
 
 /// The maximum size of a reply, far above the largest output limit.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
-/// The maximum length of a tool's name in this protocol.
-const MAX_NAME: usize = 64;
 /// The index of the thinking in the progress of a reply.
 const THINKING: usize = 0;
 /// The index of the text; the calls follow it.
@@ -235,21 +231,21 @@ impl Assembler {
     }
 
     fn content(&self) -> Result<Content, ModelError> {
-        let mut blocks = Vec::new();
-        blocks.extend(self.thinking_block()?);
+        let mut all = Vec::new();
+        all.extend(self.thinking_block()?);
         if !self.text.is_empty() {
-            blocks.push(raw(&TextBlock { r#type: "text", text: &self.text })?);
+            all.push(blocks::text(&self.text)?);
         }
         for call in &self.calls.all {
-            blocks.push(block(call)?);
+            all.push(blocks::call(&call.id, &call.name, &call.arguments)?);
         }
-        Content::from_blocks(blocks.iter().map(AsRef::as_ref)).map_err(unreadable)
+        Content::from_blocks(all.iter().map(AsRef::as_ref)).map_err(blocks::unreadable)
     }
 
     /// The block of the reasoning and of all that the server gets back.
     fn thinking_block(&self) -> Result<Option<Box<RawValue>>, ModelError> {
         let with_members = self.calls.all.iter().filter(|call| !call.members.is_empty());
-        let calls = with_members.map(|call| Ok((call.id.clone(), raw(&call.members)?)));
+        let calls = with_members.map(|call| Ok((call.id.clone(), blocks::raw(&call.members)?)));
         let state = ProviderState {
             thinking: self.thinking_place,
             message: self.members.clone(),
@@ -258,50 +254,9 @@ impl Assembler {
         if self.thinking.is_empty() && state.message.is_empty() && state.calls.is_empty() {
             return Ok(None);
         }
-        let (thinking, signature) = (&self.thinking, state.signature().map_err(unreadable)?);
-        raw(&ThinkingBlock { r#type: "thinking", thinking, signature }).map(Some)
+        let signature = state.signature().map_err(blocks::unreadable)?;
+        blocks::thinking(&self.thinking, signature).map(Some)
     }
-}
-
-#[derive(Serialize)]
-struct ThinkingBlock<'a> {
-    r#type: &'static str,
-    thinking: &'a str,
-    signature: String,
-}
-
-#[derive(Serialize)]
-struct TextBlock<'a> {
-    r#type: &'static str,
-    text: &'a str,
-}
-
-#[derive(Serialize)]
-struct CallBlock<'a> {
-    r#type: &'static str,
-    id: &'a str,
-    name: &'a str,
-    input: Option<Box<RawValue>>,
-}
-
-fn block(call: &Call) -> Result<Box<RawValue>, ModelError> {
-    if call.name.is_empty() {
-        return Err(ModelError::Malformed("a tool call has no name".to_owned()));
-    }
-    if !is_word(&call.name, MAX_NAME) {
-        let why = format!("{} is not the name of a tool", shown(&call.name));
-        return Err(ModelError::BadCall(why));
-    }
-    let input = as_input(&call.arguments);
-    raw(&CallBlock { r#type: "tool_use", id: &call.id, name: &call.name, input })
-}
-
-fn raw<T: Serialize>(block: &T) -> Result<Box<RawValue>, ModelError> {
-    to_raw_value(block).map_err(unreadable)
-}
-
-fn unreadable(error: impl std::fmt::Display) -> ModelError {
-    ModelError::Malformed(error.to_string())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Parses the various error formats of servers of this protocol.
+//! Parses the various error formats of servers of both protocols.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,9 +30,11 @@ struct Fields {
 }
 
 /// Parts of the messages of servers that refuse a request because it does not fit into the context
-/// window, and whose code does not say so: `OpenAI` and vLLM, `OpenRouter`, Gemini, llama.cpp.
-const TOO_LONG: [&str; 3] = [
+/// window, and whose code does not say so: `OpenAI` and vLLM, `OpenAI`'s Responses, `OpenRouter`, Gemini,
+/// llama.cpp.
+const TOO_LONG: [&str; 4] = [
     "maximum context length",
+    "exceeds the context window",
     "exceeds the maximum number of tokens allowed",
     "exceeds the available context size",
 ];
@@ -89,10 +91,18 @@ impl Fields {
         if is(&["server_error", "internal_server_error", "api_error", "InternalServerError"]) {
             return ErrorKind::Api;
         }
-        if is(&["overloaded_error", "unavailable_error", "service_unavailable"]) {
+        if is(&["overloaded_error", "unavailable_error", "service_unavailable"])
+            || is(&["server_is_overloaded", "slow_down"])
+        {
             return ErrorKind::Overloaded;
         }
-        match self.kind.as_deref().or(code) {
+        // Codes of Responses, whose errors inside the stream have no type.
+        let is_about = |part: &str| code.is_some_and(|code| code.contains(part));
+        if is(&["invalid_prompt"]) || is_about("image") || is_about("policy") {
+            return ErrorKind::InvalidRequest;
+        }
+        // The type of an event is not that of its error.
+        match self.kind.as_deref().filter(|kind| *kind != "error").or(code) {
             Some(word) => ErrorKind::parse(word, None),
             None => ErrorKind::Api,
         }

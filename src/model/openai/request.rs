@@ -3,16 +3,13 @@
 //! The translation of a message does not depend on later messages, and the members that vary follow
 //! the messages, so servers find the prefix that they cached for the previous request.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
 
+use super::head_text::{Definition, HeadText, definitions};
 use super::options::{ResponseFormat, reasoning_effort, system_text};
-use super::summary::request_text;
 use super::translate::{Message, push_user_text, translate};
 use crate::domain::provider::{Dialect, MaxTokensField};
 use crate::domain::session::Settings;
@@ -22,14 +19,9 @@ use crate::model::deferred_tools::{DeferredInHead, DeferredTools};
 /// The common beginning of a run's requests, up to the first message of the history.
 #[derive(Debug, Clone)]
 pub struct Head {
-    text: Bytes,
-    has_tools: bool,
+    text: HeadText,
     has_system: bool,
     takes_images: bool,
-    /// The text that asks for a summary instead of an answer.
-    summary: Option<Arc<str>>,
-    /// The protocol has no references to deferred tools.
-    deferred: Option<DeferredInHead>,
 }
 
 #[derive(Serialize)]
@@ -55,9 +47,6 @@ struct Fields<'a> {
     response_format: Option<ResponseFormat<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
-    /// The members that the client adds.
-    #[serde(flatten)]
-    extra: Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -82,25 +71,6 @@ struct Function<'a> {
     strict: bool,
 }
 
-/// A definition in the form of the Messages API.
-#[derive(Deserialize)]
-struct Definition<'a> {
-    name: String,
-    #[serde(default)]
-    description: Option<String>,
-    #[serde(borrow, default)]
-    input_schema: Option<&'a RawValue>,
-    #[serde(default)]
-    strict: bool,
-}
-
-/// The definitions of tools that the service or its client executes. The protocol cannot express
-/// tools that the provider executes.
-fn tools(definitions: &RawValue) -> Result<Vec<Tool<'_>>, serde_json::Error> {
-    let all: Vec<Definition<'_>> = serde_json::from_str(definitions.get())?;
-    Ok(all.into_iter().filter(|tool| tool.input_schema.is_some()).map(function).collect())
-}
-
 fn function(definition: Definition<'_>) -> Tool<'_> {
     let Definition { name, description, input_schema: parameters, strict } = definition;
     let function = Function { name, description, parameters, strict };
@@ -117,10 +87,7 @@ impl Head {
     ) -> Result<Self, serde_json::Error> {
         let deferred = DeferredTools::of(settings)?;
         let loaded = deferred.as_ref().map_or(&settings.tools, |(_, loaded)| loaded);
-        let mut tools = tools(loaded)?;
-        if let Some(more) = tools_of_run {
-            tools.extend(self::tools(more)?);
-        }
+        let tools = definitions(loaded, tools_of_run)?;
         let has_tools = !tools.is_empty();
         let options = &settings.model_options;
         let budget = |field| (dialect.max_tokens_field == field).then_some(settings.max_tokens);
@@ -136,28 +103,18 @@ impl Head {
             seed: options.generation.seed,
             reasoning_effort: options.effort.map(reasoning_effort),
             response_format: options.output_schema.as_deref().map(ResponseFormat::of),
-            tools,
-            extra: options.generation.extra(),
+            tools: tools.into_iter().map(function).collect(),
         };
-        let mut text = serde_json::to_string(&fields)?;
-        text.truncate(text.len() - "}".len());
-        let deferred = match &deferred {
-            Some((tools, _)) => {
-                // The members of the client follow the tools.
-                let up_to_tools = serde_json::to_string(&Fields { extra: Map::new(), ..fields })?;
-                Some(DeferredInHead::new(tools.clone().without_references(), &up_to_tools))
-            }
-            None => None,
-        };
-        text.push_str(r#","messages":["#);
+        let mut opening = r#","messages":["#.to_owned();
         let has_system = !settings.system.is_empty();
         if has_system {
             let system = Message::System { content: &system_text(&settings.system)? };
-            text.push_str(&serde_json::to_string(&system)?);
+            opening.push_str(&serde_json::to_string(&system)?);
         }
-        let takes_images = dialect.takes_images;
-        let summary = None;
-        Ok(Self { text: text.into(), has_tools, has_system, takes_images, summary, deferred })
+        let extra = options.generation.extra();
+        let tools = deferred.as_ref().map(|(tools, _)| tools.clone());
+        let text = HeadText::new(&fields, &extra, &opening, has_tools, tools)?;
+        Ok(Self { text, has_system, takes_images: dialect.takes_images })
     }
 
     /// Builds the head of a request for a summary: a message that asks for it follows the history, and
@@ -167,14 +124,13 @@ impl Head {
         tools_of_run: Option<&RawValue>,
         dialect: Dialect,
     ) -> Result<Self, serde_json::Error> {
-        let instructions = settings.context.compact_instructions.as_deref();
         let head = Self::new(settings, tools_of_run, dialect)?;
-        Ok(Self { summary: Some(request_text(instructions).into()), ..head })
+        Ok(Self { text: head.text.for_summary(settings), ..head })
     }
 
     /// The number of bytes that all requests begin with.
     pub const fn bytes(&self) -> usize {
-        self.text.len()
+        self.text.bytes()
     }
 
     /// Returns true if the system prompt precedes the history.
@@ -184,22 +140,7 @@ impl Head {
 
     /// The deferred tools, if the session has any.
     pub(in crate::model) const fn deferred(&self) -> Option<&DeferredInHead> {
-        self.deferred.as_ref()
-    }
-
-    /// The head and the messages of a request with these messages, before their translation.
-    fn with_found<'m>(&self, messages: &'m str) -> (Cow<'_, [u8]>, Cow<'m, str>) {
-        let Some(deferred) = &self.deferred else {
-            return (Cow::Borrowed(&self.text), messages.into());
-        };
-        let write = |text: &mut Vec<u8>, json: &RawValue| {
-            // A pinned definition can be read, and writing to a vector cannot fail.
-            if let Ok(definition) = serde_json::from_str(json.get()) {
-                let _ = serde_json::to_writer(text, &function(definition));
-            }
-        };
-        let (head, messages) = deferred.with_found(&self.text, messages, write);
-        (Cow::Owned(head), messages)
+        self.text.deferred()
     }
 
     /// Returns true if images are sent.
@@ -211,49 +152,21 @@ impl Head {
 /// Builds the body of one request. `transcript` holds the messages in the format of the Messages
 /// API, separated by commas.
 pub fn body(head: &Head, transcript: &str, choice: &ToolChoice) -> Bytes {
-    let (head_text, transcript) = head.with_found(transcript);
+    let write = |text: &mut Vec<u8>, definition: Definition<'_>| {
+        // Writing to a vector cannot fail.
+        let _ = serde_json::to_writer(text, &function(definition));
+    };
+    let (text, transcript) = head.text.with_found(transcript, write);
     let history = format!("[{transcript}]");
     let mut messages = translate(&history, head.takes_images).unwrap_or_else(|error| {
         tracing::error!(%error, "stored history not readable");
         Vec::new()
     });
-    if let Some(text) = &head.summary {
+    if let Some(text) = head.text.summary() {
         push_user_text(&mut messages, text);
     }
-    let mut body = Vec::with_capacity(head_text.len() + transcript.len() + 64);
-    body.extend_from_slice(&head_text);
-    for (at, message) in messages.iter().enumerate() {
-        if at > 0 || head.has_system {
-            body.push(b',');
-        }
-        // Serializing a string cannot fail, nor can writing to a vector.
-        let _ = serde_json::to_writer(&mut body, message);
-    }
-    body.push(b']');
-    // The protocol allows these members only together with tools.
-    if head.has_tools {
-        let choice = if head.summary.is_some() { &ToolChoice::None } else { choice };
-        append_choice(&mut body, choice);
-    }
-    body.push(b'}');
-    body.into()
-}
-
-fn append_choice(body: &mut Vec<u8>, choice: &ToolChoice) {
-    let value = match choice {
-        ToolChoice::Auto { .. } => None,
-        ToolChoice::Any { .. } => Some(json!("required")),
-        ToolChoice::None => Some(json!("none")),
-        ToolChoice::Tool { name, .. } => {
-            Some(json!({ "type": "function", "function": { "name": name } }))
-        }
-    };
-    if let Some(value) = value {
-        body.extend_from_slice(format!(r#","tool_choice":{value}"#).as_bytes());
-    }
-    if choice.forbids_parallel() {
-        body.extend_from_slice(br#","parallel_tool_calls":false"#);
-    }
+    let named = |name: &str| json!({ "type": "function", "function": { "name": name } });
+    head.text.body(&text, &messages, choice, named)
 }
 
 #[cfg(test)]

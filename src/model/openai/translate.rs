@@ -259,7 +259,7 @@ const SHOWN_BELOW: &str = "[images: in the next message of the user]";
 
 /// Converts a tool name to the characters and length that the protocol allows. Models sometimes
 /// invent other names, and these stay in the history.
-fn function_name(name: &str) -> Cow<'_, str> {
+pub(super) fn function_name(name: &str) -> Cow<'_, str> {
     const LONGEST: usize = 64;
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if name.len() <= LONGEST && !name.is_empty() && name.chars().all(fits) {

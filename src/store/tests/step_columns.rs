@@ -69,6 +69,7 @@ pub(super) fn request() -> RequestRecord {
             title: None,
             chat_completions: None,
             platform: None,
+            responses: false,
             max_tokens: None,
             model_settings: None,
             container: None,

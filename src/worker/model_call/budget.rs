@@ -121,6 +121,7 @@ impl ModelCalls<'_> {
         }) && form.sent_changes == view.changes.len()
             && form.compacted == view.compaction.as_ref().map(|summary| summary.up_to)
             && form.chat_completions == self.run.model().server.client.dialect()
+            && form.responses == self.run.model().server.client.is_responses()
             // Each model has its own tokens.
             && model == self.run.settings().model;
         has_same_prefix.then_some(measured)

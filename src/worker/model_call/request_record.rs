@@ -35,6 +35,7 @@ impl ModelCalls<'_> {
             title: None,
             chat_completions: self.run.model().server.client.dialect(),
             platform: self.run.model().server.client.platform(),
+            responses: self.run.model().server.client.is_responses(),
             max_tokens,
             model_settings: self.run.model_settings().cloned().map(Box::new),
             container: messages.container.map(str::to_owned),

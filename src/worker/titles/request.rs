@@ -114,6 +114,7 @@ fn form_of(model: &Model, task: &TitleTask, title: TitleRequest) -> RequestForm 
         question: None,
         chat_completions: model.dialect(),
         platform: model.platform(),
+        responses: model.is_responses(),
         max_tokens: Some(title.max_tokens),
         model_settings: task.model_settings.clone(),
         container: None,

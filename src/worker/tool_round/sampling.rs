@@ -146,6 +146,7 @@ fn sampling_request(
         title: None,
         chat_completions: model.dialect(),
         platform: model.platform(),
+        responses: model.is_responses(),
         max_tokens: Some(question.max_tokens),
         model_settings: run.model_settings().cloned().map(Box::new),
         container: None,

@@ -7,7 +7,7 @@ use twostep::domain::provider::Provider;
 use crate::support::kept_output::MODEL_KEY;
 use crate::support::{Session, Setup, TestApp, asks, calls, calls_as, replies, says};
 
-const BOTH: [Provider; 2] = [Provider::Anthropic, Provider::OpenAi];
+const ALL: [Provider; 3] = [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses];
 
 fn setup_for(provider: Provider) -> Setup {
     Setup { provider, ..Setup::default() }
@@ -52,7 +52,7 @@ fn fails_first(failures: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_gives_the_same_run_in_both_protocols() {
+async fn a_script_gives_the_same_run_in_all_protocols() {
     let soon = |status: u16| json!({ "status": status, "headers": { "retry-after-ms": "5" } });
     let wrong = |key: &str, value: Value| {
         let mut reply = says("WRONG, and WRONG again");
@@ -90,7 +90,7 @@ async fn a_script_gives_the_same_run_in_both_protocols() {
         app.write_file("b.txt", "there");
         app
     };
-    let apps = [start(BOTH[0]).await, start(BOTH[1]).await];
+    let apps = [start(ALL[0]).await, start(ALL[1]).await, start(ALL[2]).await];
     for (number, script) in table.into_iter().enumerate() {
         let mut outcomes = Vec::new();
         for app in &apps {
@@ -100,6 +100,7 @@ async fn a_script_gives_the_same_run_in_both_protocols() {
             outcomes.push(outcome(&session, &run).await);
         }
         assert_eq!(outcomes[0], outcomes[1], "{script:?}");
+        assert_eq!(outcomes[0], outcomes[2], "{script:?}");
     }
 }
 

@@ -75,8 +75,10 @@ fn kinds(body: &Value) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fallback_model_answers_while_the_model_is_overloaded_and_the_next_run_asks_the_model() {
-    for status in [529, 503, 429] {
-        let second = second(Provider::OpenAi, &replies(&[says("Second.")])).await;
+    for (status, provider) in
+        [(529, Provider::OpenAi), (503, Provider::OpenAi), (429, Provider::OpenAiResponses)]
+    {
+        let second = second(provider, &replies(&[says("Second.")])).await;
         let app = start(replies(&[soon(status)]), &second).await;
         let session = app.session_with(json!({ "fallback_models": [FALLBACK] })).await;
         assert_eq!(session.read().await["fallback_models"], json!([FALLBACK]));

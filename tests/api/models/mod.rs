@@ -1,9 +1,9 @@
 //! Model servers: their catalog, protocols and failures, and the requests sent to them.
 
+mod asked_compaction;
 mod broken_streams;
 mod catalog;
 pub(crate) mod certificates;
-mod chat_compaction;
 mod chat_completions;
 mod chat_dialects;
 mod clouds;
@@ -28,6 +28,8 @@ mod refused_content;
 mod refused_content_again;
 mod refused_pairs;
 mod reply_limits;
+mod responses;
+mod responses_errors;
 mod retries;
 mod settings;
 mod strict_schemas;

@@ -54,7 +54,11 @@ async fn has_metric(app: &TestApp, line: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_uses_the_provider_that_its_model_names() {
-    for protocol in [Provider::Anthropic, Provider::OpenAi] {
+    for (protocol, path, form) in [
+        (Provider::Anthropic, "/v1/messages", ""),
+        (Provider::OpenAi, "/v1/chat/completions", "chat_completions"),
+        (Provider::OpenAiResponses, "/v1/responses", "responses"),
+    ] {
         let script = replies(&[calls("read_file", json!({ "path": "a.txt" })), says("Gateway.")]);
         let gateway = NamedProvider::start("gateway", protocol, &script).await;
         let app = start(replies(&[says("Default.")]), &gateway).await;
@@ -68,8 +72,6 @@ async fn a_session_uses_the_provider_that_its_model_names() {
 
         let upstream = gateway.upstream();
         assert_eq!((app.upstream().len(), upstream.len()), (1, 2));
-        let path =
-            if protocol == Provider::OpenAi { "/v1/chat/completions" } else { "/v1/messages" };
         assert_eq!(upstream.requests[0].path, path);
         assert_eq!(upstream.body(0)["model"], "simulator/small");
         assert_eq!(session.read().await["model"], MODEL);
@@ -77,7 +79,9 @@ async fn a_session_uses_the_provider_that_its_model_names() {
         let path = session.path(&format!("/runs/{run}/requests/2"));
         let record: Value = app.get(&path).send().await.unwrap().json().await.unwrap();
         assert_eq!(record["model"], MODEL);
-        assert_eq!(record["form"].get("chat_completions").is_some(), protocol == Provider::OpenAi);
+        for name in ["chat_completions", "responses"] {
+            assert_eq!(record["form"].get(name).is_some(), name == form);
+        }
         assert_eq!(record["body"], upstream.body(1), "regenerated with the provider's own name");
         let line =
             r#"twostep_model_provider_requests_total{provider="gateway",outcome="replied"} 2"#;

@@ -6,14 +6,14 @@ use twostep::domain::provider::Provider;
 
 use crate::support::{Session, Setup, TestApp, calls, calls_as, replies, says};
 
-const BOTH: [Provider; 2] = [Provider::Anthropic, Provider::OpenAi];
+const ALL: [Provider; 3] = [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses];
 
 async fn start(provider: Provider, script: Value) -> TestApp {
     TestApp::start_with(script, Setup { provider, ..Setup::default() }).await
 }
 
-/// The session after a failed run. Chat Completions sends both messages of the user as one, which
-/// would select the reply to the first one again.
+/// The session after a failed run. The scripts of the other protocols take both messages of the user as
+/// one, which would select the reply to the first one again.
 async fn next_session<'a>(
     app: &'a TestApp,
     session: Session<'a>,
@@ -21,13 +21,13 @@ async fn next_session<'a>(
 ) -> Session<'a> {
     match provider {
         Provider::Anthropic => session,
-        Provider::OpenAi => app.session().await,
+        Provider::OpenAi | Provider::OpenAiResponses => app.session().await,
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_without_an_end_fails_the_run_with_the_bound_that_it_exceeds() {
-    for provider in BOTH {
+    for provider in ALL {
         let line = format!("data: {}", "x".repeat(17 * 1024 * 1024));
         let script = json!({ "conversations": [
             { "when": "go", "replies": [{ "raw_sse": line }] },
@@ -48,7 +48,7 @@ async fn a_line_without_an_end_fails_the_run_with_the_bound_that_it_exceeds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_with_an_invalid_name_never_enters_the_history() {
-    for (provider, name) in BOTH
+    for (provider, name) in ALL
         .into_iter()
         .flat_map(|provider| [(provider, "read file".to_owned()), (provider, "x".repeat(10_000))])
     {
@@ -79,7 +79,7 @@ async fn a_call_with_an_invalid_name_never_enters_the_history() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_with_an_invalid_or_repeated_id_gets_a_new_one() {
     let long = "x".repeat(5000);
-    for (provider, id) in BOTH.into_iter().flat_map(|provider| {
+    for (provider, id) in ALL.into_iter().flat_map(|provider| {
         [(provider, "a b"), (provider, long.as_str()), (provider, "toolu_again")]
     }) {
         let round = || calls_as(&[(id, "get_time", json!({})), (id, "get_time", json!({}))]);

@@ -80,7 +80,9 @@ async fn kept(session: &Session<'_>) -> Option<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_text_of_a_stopped_answer_is_kept_and_sent_with_the_next_message() {
     let blocks = [text("First, we open the file and then")];
-    for (provider, events) in [(Provider::Anthropic, 6), (Provider::OpenAi, 4)] {
+    for (provider, events) in
+        [(Provider::Anthropic, 6), (Provider::OpenAi, 4), (Provider::OpenAiResponses, 6)]
+    {
         let setup = Setup { provider, ..Setup::default() };
         let app = TestApp::start_with(first(&hangs(&blocks, events)), setup).await;
         let session = app.session().await;
@@ -141,7 +143,11 @@ async fn an_unfinished_call_is_dropped_and_the_text_before_it_is_kept() {
     let call = json!({ "type": "tool_use", "name": "write_file",
                        "input": { "path": "half.txt", "content": "never written" } });
     // The input of the call is cut, or complete and not followed by the end of the reply.
-    for (provider, cuts) in [(Provider::Anthropic, [9, 17]), (Provider::OpenAi, [6, 12])] {
+    for (provider, cuts) in [
+        (Provider::Anthropic, [9, 17]),
+        (Provider::OpenAi, [6, 12]),
+        (Provider::OpenAiResponses, [9, 14]),
+    ] {
         for events in cuts {
             let reply = hangs(&[text("I write"), call.clone()], events);
             let setup = Setup { provider, ..Setup::default() };

@@ -78,7 +78,7 @@ async fn estimated_output(session: &Session<'_>) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_answer_costs_what_was_reported_and_an_estimate_of_the_rest() {
-    for provider in [Provider::Anthropic, Provider::OpenAi] {
+    for provider in [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses] {
         let app = TestApp::start_with(first(&hangs(1000)), priced(provider)).await;
         let mut conn = app.database.pool(1).acquire().await.unwrap();
         let budget = Budget { tokens: Some(1_000_000), cost: None };
@@ -88,7 +88,7 @@ async fn a_cancelled_answer_costs_what_was_reported_and_an_estimate_of_the_rest(
         session.cancel(&run).await;
         let run = session.settled(&run).await;
 
-        // A server of Chat Completions reports the input in the last chunk.
+        // The servers of the other protocols report the input at the end.
         let bytes = i64::try_from(app.upstream().text(0).len()).unwrap();
         let input = if provider == Provider::Anthropic { 1000 } else { (bytes + 3) / 4 };
         let output = estimated_output(&session).await;

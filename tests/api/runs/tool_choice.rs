@@ -120,16 +120,18 @@ async fn a_sub_agent_is_not_forced_to_call_a_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn chat_completions_disable_parallel_calls_by_a_member_of_their_own() {
-    let setup = Setup { provider: Provider::OpenAi, ..Setup::default() };
-    let app = TestApp::start_with(two_calls(), setup).await;
-    let choice = json!({ "type": "any", "disable_parallel_tool_use": true });
-    let message = json!({ "content": "What time is it?", "tool_choice": choice });
-    let run = app.session().await.ask_with(message).await;
-    assert_eq!((run["output_text"].as_str(), call_count(&run)), (Some("Noon."), 1));
-    let upstream = app.upstream();
-    let parallel: Vec<Value> =
-        (0..2).map(|at| upstream.body(at)["parallel_tool_calls"].clone()).collect();
-    assert_eq!(choices(&app), [json!("required"), Value::Null]);
-    assert_eq!(parallel, [json!(false), json!(false)]);
+async fn the_protocols_of_openai_disable_parallel_calls_by_a_member_of_their_own() {
+    for provider in [Provider::OpenAi, Provider::OpenAiResponses] {
+        let setup = Setup { provider, ..Setup::default() };
+        let app = TestApp::start_with(two_calls(), setup).await;
+        let choice = json!({ "type": "any", "disable_parallel_tool_use": true });
+        let message = json!({ "content": "What time is it?", "tool_choice": choice });
+        let run = app.session().await.ask_with(message).await;
+        assert_eq!((run["output_text"].as_str(), call_count(&run)), (Some("Noon."), 1));
+        let upstream = app.upstream();
+        let parallel: Vec<Value> =
+            (0..2).map(|at| upstream.body(at)["parallel_tool_calls"].clone()).collect();
+        assert_eq!(choices(&app), [json!("required"), Value::Null]);
+        assert_eq!(parallel, [json!(false), json!(false)]);
+    }
 }

@@ -65,7 +65,7 @@ fn tokens(usage: &Value) -> (i64, i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_completed_run_of_a_session_without_a_title_is_followed_by_a_title() {
-    for provider in [Provider::Anthropic, Provider::OpenAi] {
+    for provider in [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses] {
         let title = with_usage(says("\"Time in Oslo.\"\nAt your service."), 40, 5);
         let app = TestApp::start_with(script(&title), Setup { provider, ..priced() }).await;
         let session = app.session_with(wanted()).await;

@@ -30,6 +30,11 @@ pub(super) fn of(simulator: &Running, provider: Provider, idle_timeout: Duration
             dialect: Dialect { max_tokens_field: MaxTokensField::MaxTokens, takes_images: true },
             idle_timeout,
         }),
+        Provider::OpenAiResponses => Server::Responses(openai::responses::ClientConfig {
+            base_url: format!("{}/v1", simulator.base_url()).parse().unwrap(),
+            api_key,
+            idle_timeout,
+        }),
     }
 }
 

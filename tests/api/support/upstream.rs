@@ -37,8 +37,7 @@ impl Upstream {
     /// The roles of the messages of one request.
     pub(crate) fn roles(&self, index: usize) -> Vec<String> {
         let body = self.body(index);
-        let messages = body["messages"].as_array().unwrap();
-        messages.iter().map(|message| message["role"].as_str().unwrap().to_owned()).collect()
+        items_of(&body).iter().map(|item| item["role"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Checks that each request of a session is a byte prefix of the next one, up to the end of its
@@ -54,8 +53,9 @@ impl Upstream {
             if request.path.ends_with("/count_tokens") || body.get("compaction").is_some() {
                 continue;
             }
-            let messages = body["messages"].as_array().unwrap();
-            let last_text = messages.last().and_then(|message| message["content"].as_str());
+            let messages = items_of(&body);
+            let newest = messages.last().map(|message| &message["content"]);
+            let last_text = newest.and_then(|it| it.as_str().or(it[0]["text"].as_str()));
             if last_text.is_some_and(|text| text.starts_with("Summarize the conversation")) {
                 continue;
             }
@@ -63,6 +63,11 @@ impl Upstream {
             let first = messages.iter().find(|message| message["role"] != "system").unwrap();
             let key = format!("{}{first}", body["model"]);
             let text = without_budget(&text, &body["max_tokens"]);
+            let text = text.replacen(
+                &format!(r#""max_output_tokens":{},"#, body["max_output_tokens"]),
+                "",
+                1,
+            );
             if let Some(before) = last.insert(key, text.clone()) {
                 let before = messages_of(&before);
                 assert!(
@@ -84,6 +89,12 @@ pub(crate) fn without_budget(text: &str, budget: impl Display) -> String {
 pub(crate) fn without_marks(text: &str) -> String {
     text.replace(r#","cache_control":{"type":"ephemeral"}"#, "")
         .replace(r#","cache_control":{"type":"ephemeral","ttl":"1h"}"#, "")
+}
+
+/// The messages of a request; of one of Responses, its items.
+pub(crate) fn items_of(body: &Value) -> &[Value] {
+    let items = body.get("messages").or(body.get("input"));
+    items.and_then(Value::as_array).unwrap()
 }
 
 /// A body up to the end of its messages.

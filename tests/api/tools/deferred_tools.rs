@@ -137,20 +137,27 @@ async fn other_models_get_the_found_definitions_at_the_end_of_the_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn chat_completions_gets_the_found_definitions_at_the_end_of_the_tools() {
-    let setup = Setup { provider: Provider::OpenAi, ..Setup::default() };
-    let app = TestApp::start_with(finds_time(), setup).await;
-    let session = app.session_with(settings(None)).await;
-    let run = session.ask("When").await;
-    assert_eq!(run["output_text"], "Late.");
-    assert_eq!(tools(&app, 0), ["read_file", "ToolSearch"]);
-    assert_eq!(tools(&app, 2), ["read_file", "ToolSearch", "get_time"]);
-    let messages = app.upstream().body(2)["messages"].clone();
-    let results = messages.as_array().unwrap().iter().filter(|message| message["role"] == "tool");
-    let texts: Vec<&Value> = results.map(|message| &message["content"]).collect();
-    assert!(is_definition(texts[0]), "{texts:?}");
-    assert_recorded(&session, &run, 0).await;
-    app.end_refused(&[]);
+async fn the_protocols_of_openai_get_the_found_definitions_at_the_end_of_the_tools() {
+    for (provider, place) in
+        [(Provider::OpenAi, "/messages/3/content"), (Provider::OpenAiResponses, "/input/2/output")]
+    {
+        let setup = Setup { provider, ..Setup::default() };
+        let app = TestApp::start_with(finds_time(), setup).await;
+        // The members of the client follow the tools.
+        let mut settings = settings(None);
+        settings["extra_body"] = json!({ "prompt_cache_key": "k" });
+        let session = app.session_with(settings).await;
+        let run = session.ask("When").await;
+        assert_eq!(run["output_text"], "Late.");
+        assert_eq!(tools(&app, 0), ["read_file", "ToolSearch"]);
+        assert_eq!(tools(&app, 2), ["read_file", "ToolSearch", "get_time"]);
+        let body = app.upstream().body(2);
+        let text = body.pointer(place).unwrap();
+        assert!(is_definition(text), "{text}");
+        assert_eq!(body["prompt_cache_key"], "k");
+        assert_recorded(&session, &run, 0).await;
+        app.end_refused(&[]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

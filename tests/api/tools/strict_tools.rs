@@ -36,8 +36,8 @@ async fn refused(app: &TestApp, path: &str, body: &Value) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn strict_tools_are_sent_as_such_in_both_protocols() {
-    for provider in [Provider::Anthropic, Provider::OpenAi] {
+async fn strict_tools_are_sent_as_such_in_all_protocols() {
+    for provider in [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses] {
         let app = TestApp::start_with(replies(&[says("Yes.")]), setup(provider)).await;
         let own = json!({ "name": "ExitPlanMode", "strict": true });
         let session = app.session_with(json!({ "tools": [own, "get_time", door("open")] })).await;

@@ -14,13 +14,13 @@ use axum::http::HeaderMap;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::Shared;
 use super::context::View;
 use super::protocol::Protocol;
 use super::refusal::Refusal;
 use super::request::ApiRequest;
 use super::respond::{DelayedResponse, object_of, parse, play};
 use super::script::Script;
+use super::{Options, Shared};
 
 pub(super) use emit::{stream, to_json};
 
@@ -67,7 +67,8 @@ fn unreadable(script: &Script, fields: &Map<String, Value>) -> Result<(), Refusa
     Ok(())
 }
 
-fn check_key(headers: &HeaderMap) -> Result<(), Refusal> {
+/// Checks the bearer token, which both protocols of `OpenAI` have.
+pub(super) fn check_key(headers: &HeaderMap) -> Result<(), Refusal> {
     let header = headers.get("authorization").and_then(|value| value.to_str().ok());
     let key = header.and_then(|value| value.strip_prefix("Bearer "));
     if key.is_some_and(|key| !key.trim().is_empty()) {
@@ -77,6 +78,11 @@ fn check_key(headers: &HeaderMap) -> Result<(), Refusal> {
         "You didn't provide an API key. You need to provide your API key in an Authorization \
          header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
     ))
+}
+
+/// Checks the members that Chat Completions and Responses share.
+pub(super) fn check_shared(fields: &Map<String, Value>, options: &Options) -> Result<(), Refusal> {
+    validate::shared(fields, options)
 }
 
 /// Returns the body of an error. `kind` is an error type of either protocol.

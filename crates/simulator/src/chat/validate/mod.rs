@@ -50,26 +50,40 @@ const MAX_STOPS: usize = 4;
 
 /// Checks a whole request, except for its length.
 pub(super) fn check(request: &Map<String, Value>, rules: &Options) -> Checked {
+    let name = model(request, rules)?;
+    budget(request, name)?;
+    stops(request)?;
+    streaming(request)?;
+    options::check(request)?;
+    tools::check(request)?;
+    messages::check(request, rules.refuse_unknown_fields)?;
+    pairing::check(request)
+}
+
+/// Checks the names of the members and the model, and returns the name of the model.
+fn model<'a>(request: &'a Map<String, Value>, rules: &Options) -> Result<&'a str, Refusal> {
     let Some(name) = request.get("model").and_then(Value::as_str) else {
-        return refuse("you must provide a model parameter");
+        return Err(Refusal::invalid("you must provide a model parameter"));
     };
     if rules.refuse_unknown_fields
         && let Some(field) = request.keys().find(|field| !KNOWN.contains(&field.as_str()))
     {
-        return refuse(format!("Unknown parameter: '{field}'."));
+        return Err(Refusal::invalid(format!("Unknown parameter: '{field}'.")));
     }
     if !["simulator", "gpt-", "o"].iter().any(|start| name.starts_with(start)) {
         return Err(Refusal::not_found(format!(
             "The model `{name}` does not exist or you do not have access to it."
         )));
     }
-    budget(request, name)?;
+    Ok(name)
+}
+
+/// Checks the members that Chat Completions and Responses share, in the form of the former.
+pub(super) fn shared(request: &Map<String, Value>, rules: &Options) -> Checked {
+    model(request, rules)?;
     streaming(request)?;
-    stops(request)?;
     options::check(request)?;
-    tools::check(request)?;
-    messages::check(request, rules.refuse_unknown_fields)?;
-    pairing::check(request)
+    tools::check(request)
 }
 
 /// Returns true for a model that sends its reasoning as `reasoning_content` and accepts it in requests, as
