@@ -62,6 +62,13 @@ pub fn replaceable_block(content: &str, position: BlockPosition) -> Option<&str>
     is_one_of(block, &REPLACEABLE).then(|| block.get())
 }
 
+/// The images in the results of a message.
+pub fn tool_images(content: &str) -> Vec<&str> {
+    let results = items(content).into_iter().filter(|block| is_one_of(block, &["tool_result"]));
+    let images = results.flat_map(parts).filter(|part| is_one_of(part, &["image"]));
+    images.map(RawValue::get).collect()
+}
+
 /// The changes that replace a block wherever it occurs in a stored message: a block that the model
 /// cannot read in one place cannot be read in another.
 pub fn changes_that_replace(seq: i32, content: &str, unreadable: &str) -> Vec<SentHistoryChange> {

@@ -19,6 +19,9 @@ pub enum RefusedContent {
     /// Calls of server tools in code that the server cannot continue, because the request names no
     /// container.
     OpenCode,
+    /// Images: there are too many of them, or too many for their size. Each message and each result was
+    /// accepted, but a message can wait in the queue while tools add images before it.
+    ExcessImages,
     /// The content blocks at these positions.
     Blocks(Vec<BlockPosition>),
 }
@@ -79,6 +82,9 @@ fn refused_content(sentence: &str, paths: &[String]) -> Option<RefusedContent> {
     }
     if names_container(sentence) {
         return Some(RefusedContent::Container);
+    }
+    if names("Too much media") || names("for many-image requests") && !names("messages.") {
+        return Some(RefusedContent::ExcessImages);
     }
     let mut positions: Vec<BlockPosition> =
         paths.iter().filter_map(|path| position(path)).collect();
@@ -179,6 +185,17 @@ mod tests {
         assert_eq!(of(404, "model: claude-0"), None);
         let upload = of(400, "messages.0.content.1.container_upload: file not found");
         assert!(matches!(upload, Some(RefusedContent::Blocks(_))), "{upload:?}");
+    }
+
+    #[test]
+    fn errors_about_the_number_of_images_are_recognized() {
+        let too_many = "messages: Too much media: 0 document pages + 101 images > 100";
+        assert_eq!(of(400, too_many), Some(RefusedContent::ExcessImages));
+        let sizes = "At least one of the image dimensions exceed max allowed size for many-image \
+                     requests: 2000 pixels";
+        assert_eq!(of(400, &format!("messages: {sizes}")), Some(RefusedContent::ExcessImages));
+        let one = of(400, &format!("messages.0.content.0.image.source.base64.data: {sizes}"));
+        assert!(matches!(one, Some(RefusedContent::Blocks(_))), "{one:?}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::store::step::StepCommit;
 use crate::worker::run::state::RunState;
 use crate::worker::run::step_writer::StepWriter;
 use crate::worker::run::stop_cause::StopCause;
+use crate::worker::tool_round::images::excess_images;
 
 impl ModelCalls<'_> {
     /// Leaves out of all further requests the content that the model's server refused. Fails with
@@ -31,6 +32,10 @@ impl ModelCalls<'_> {
             Some(RefusedContent::Blocks(positions)) => {
                 let unreadable = transcript.replaceable_blocks(&positions);
                 self.without_blocks(writer, &unreadable).await?
+            }
+            Some(RefusedContent::ExcessImages) => {
+                let excess = excess_images(transcript.messages().text);
+                self.without_blocks(writer, &transcript.oldest_tool_images(excess)).await?
             }
             Some(RefusedContent::OpenCode) => {
                 self.without_blocks(writer, &transcript.open_server_calls()).await?

@@ -87,6 +87,12 @@ pub(super) fn omit_excess(ended: &mut EndedCall, history: History<'_>, round: &T
     }
 }
 
+/// The number of images that these messages have above the limit of tools.
+pub(in crate::worker) fn excess_images(messages: &str) -> usize {
+    let sent = Sent::of(std::iter::once(messages));
+    sent.images.saturating_sub(sent.most())
+}
+
 /// The images of the next request, before those of a call are added.
 struct Sent<'a> {
     images: usize,
@@ -111,15 +117,18 @@ impl<'a> Sent<'a> {
     /// The first images that may be added.
     fn fitting(&self, images: Vec<Image>, max_bytes: usize) -> Vec<Image> {
         let mut bytes = self.bytes;
-        let mut most = MAX_IMAGES.saturating_sub(self.pages);
-        if self.has_large_image() {
-            most = most.min(FEW_IMAGES);
-        }
         let fits = |image: &Image| {
             bytes += image.data.len();
             bytes <= max_bytes
         };
-        images.into_iter().take(most.saturating_sub(self.images)).take_while(fits).collect()
+        let free = self.most().saturating_sub(self.images);
+        images.into_iter().take(free).take_while(fits).collect()
+    }
+
+    /// The number of images up to which tools add some.
+    fn most(&self) -> usize {
+        let next_to_pages = MAX_IMAGES.saturating_sub(self.pages);
+        if self.has_large_image() { next_to_pages.min(FEW_IMAGES) } else { next_to_pages }
     }
 
     /// Returns true if more than a few images would be refused. No image of a tool is so large, but those

@@ -22,6 +22,14 @@ impl Transcript {
         positions.iter().filter_map(block).collect()
     }
 
+    /// The JSON of the first images in results of tools, up to this number, each of them once.
+    pub(in crate::worker) fn oldest_tool_images(&self, count: usize) -> BTreeSet<String> {
+        let messages = format!("[{}]", self.text);
+        let messages = sent(&messages);
+        let images = messages.iter().flat_map(|sent| sent_view::tool_images(sent.content.get()));
+        images.take(count).map(str::to_owned).collect()
+    }
+
     /// The change that leaves out all thinking, if any is sent.
     pub(in crate::worker) fn without_thinking(&self) -> Option<SentHistoryChange> {
         let change = SentHistoryChange::ThinkingDropped { up_to: self.seq };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::fake_server::{Fake, app, results, wait_until};
 use crate::faults::takeover::lose_worker;
-use crate::support::media::pixel;
+use crate::support::media::{base64, pixel, png};
 use crate::support::{TestApp, calls_as, replies, says};
 
 /// The text and the image of the result of `picture`. The type is that of the bytes.
@@ -75,4 +75,33 @@ async fn a_fork_that_ends_at_the_call_has_the_image() {
     let fork: Value = fork.unwrap().json().await.unwrap();
     let fork = app.existing_session(fork["id"].as_str().unwrap());
     assert_eq!(fork.history().await[2]["message"]["content"][0]["content"], picture());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_of_tools_are_left_out_if_a_queued_message_brings_too_many() {
+    let fake = Fake::new();
+    let shot = |number| (format!("toolu_{number}"), "mcp__fake__picture", json!({ "text": "a" }));
+    let shots: Vec<_> = (10..25).map(shot).collect();
+    let shots: Vec<_> =
+        shots.iter().map(|(id, name, input)| (&**id, *name, input.clone())).collect();
+    let ask = calls_as(&[("toolu_1", "ask", json!({}))]);
+    let script =
+        replies(&[says("Seen."), ask, calls_as(&shots), says("Taken."), says("All seen.")]);
+    let app = app(fake.settings(), &script).await;
+    let ask = json!({ "name": "ask", "client": true, "input_schema": { "type": "object" } });
+    let session = app.session_with(json!({ "tools": ["mcp__fake__picture", ask] })).await;
+    let image = json!({ "type": "image", "source": base64("image/png", &png(3, 0)) });
+    let images = |count: usize| json!({ "content": vec![image.clone(); count] });
+    session.ask_with(images(60)).await;
+
+    // Each is allowed when it is accepted: 95 images, then 75 before the queued message.
+    let run = session.post(json!({ "content": "Take some" })).await;
+    session.waits_for(&run, &["toolu_1"]).await;
+    let queued = session.post(images(35)).await;
+    let answer = json!([{ "tool_use_id": "toolu_1", "content": "Yes." }]);
+    session.accepted(session.submit_results(&answer)).await;
+    assert_eq!(session.settled(&run).await["output_text"], "Taken.");
+    let run = session.settled(&queued).await;
+    assert_eq!(run["output_text"], "All seen.", "{run}");
+    app.end_refused(&["messages: Too much media: 0 document pages + 110 images > 100"]);
 }
