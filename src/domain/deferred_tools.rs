@@ -59,7 +59,8 @@ pub fn with_listing(tool_search: &RawValue, names: &[String]) -> serde_json::Res
     to_raw_value(&definition)
 }
 
-/// The names by their tool servers, each list truncated to its share of [`MAX_LISTING`].
+/// The names by their tool servers, each list truncated to its share of [`MAX_LISTING`]. Servers for which
+/// there is no space left are counted.
 fn listing(names: &[String]) -> String {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for name in names {
@@ -71,7 +72,12 @@ fn listing(names: &[String]) -> String {
     }
     let share = MAX_LISTING / groups.len().max(1);
     let mut text = String::new();
-    for (server, names) in groups {
+    let count = groups.len();
+    for (index, (server, names)) in groups.into_iter().enumerate() {
+        if text.len() >= MAX_LISTING {
+            let _ = write!(text, "\n- the tools of {} more servers", count - index);
+            break;
+        }
         text.push_str("\n-");
         if !server.is_empty() {
             let _ = write!(text, " mcp__{server}__*:");
@@ -87,6 +93,7 @@ fn listing(names: &[String]) -> String {
         }
         match names.len() - shown {
             0 => {}
+            1 if shown == 0 => text.push_str(" 1 tool"),
             more if shown == 0 => _ = write!(text, " {more} tools"),
             more => _ = write!(text, " and {more} more"),
         }

@@ -30,5 +30,8 @@ fn the_list_is_bounded_and_says_what_it_leaves_out() {
     assert!(many.len() < MAX_LISTING + 200, "{}", many.len());
     assert!(many.ends_with(" more"), "{many}");
     let servers: Vec<String> = (0..2000).map(|n| format!("mcp__server_{n:04}__get")).collect();
-    assert!(description(&servers).contains("\n- mcp__server_0000__*: 1 tools\n"));
+    let listed = description(&servers);
+    assert!(listed.contains("\n- mcp__server_0000__*: 1 tool\n"), "{listed}");
+    assert!(listed.len() < MAX_LISTING + 200, "{}", listed.len());
+    assert!(listed.ends_with(" more servers"), "{listed}");
 }

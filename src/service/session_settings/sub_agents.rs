@@ -5,6 +5,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::members::limit_errors;
+use crate::domain::deferred_tools::TOOL_SEARCH;
 use crate::domain::limits::Limits;
 use crate::domain::session::Settings;
 use crate::domain::sub_agent::{GENERAL, Share, SubAgent, TASK, is_for_sub_agents};
@@ -150,6 +151,8 @@ impl SessionSubAgent {
             let member = format!("/tools/{index}");
             refuse(!tools.contains(name), &member, "is not a tool of the session");
             refuse(!is_permitted, &member, "is not a tool that sub-agents may have");
+            let is_search = name == TOOL_SEARCH;
+            refuse(is_search, &member, "is a tool that each sub-agent with deferred tools has");
         }
         problems.extend(limit_errors(&self.limits, &format!("{pointer}/limits")));
         problems

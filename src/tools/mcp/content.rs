@@ -7,15 +7,15 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use crate::domain::image::{Image, decode};
 use crate::tools::output::Output;
 
-/// Returns a result as text, which names each image in its place, and the images. A placeholder names
-/// each omitted block, and the reason.
+/// Returns a result as text, which names each image in its place, and the images, which an error does not
+/// have. A placeholder names each omitted block, and the reason.
 pub(super) fn output_of(result: &CallToolResult) -> Output {
     let mut output = Output::default();
     for block in &result.content {
         if !output.text.is_empty() {
             output.text.push('\n');
         }
-        add(&mut output, block);
+        add(&mut output, block, result.is_error != Some(true));
     }
     // Most servers repeat structured content as text.
     if let Some(structured) = result.structured_content.as_ref().filter(|_| output.text.is_empty())
@@ -25,11 +25,14 @@ pub(super) fn output_of(result: &CallToolResult) -> Output {
     output
 }
 
-fn add(output: &mut Output, block: &ContentBlock) {
+fn add(output: &mut Output, block: &ContentBlock, keeps_images: bool) {
     let text = &mut output.text;
     match block {
         ContentBlock::Text(block) => text.push_str(&block.text),
-        ContentBlock::Image(image) => add_image(output, "image", &image.mime_type, &image.data),
+        ContentBlock::Image(image) if keeps_images => {
+            add_image(output, "image", &image.mime_type, &image.data);
+        }
+        ContentBlock::Image(image) => left_out(text, "image", &image.mime_type, &image.data),
         ContentBlock::Audio(audio) => left_out(text, "recording", &audio.mime_type, &audio.data),
         ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { uri, text: content, .. } => {
@@ -37,7 +40,7 @@ fn add(output: &mut Output, block: &ContentBlock) {
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 let mime_type = mime_type.as_deref().unwrap_or("unknown type");
-                if mime_type.starts_with("image/") {
+                if keeps_images && mime_type.starts_with("image/") {
                     let _ = writeln!(text, "[resource {uri}]");
                     add_image(output, uri, mime_type, blob);
                 } else {
@@ -129,6 +132,18 @@ mod tests {
         );
         let images: Vec<_> = output.images.iter().map(|it| (it.media_type, &*it.data)).collect();
         assert_eq!(images, [("image/png", PIXEL), ("image/png", PIXEL)]);
+    }
+
+    #[test]
+    fn an_error_has_no_images() {
+        let content = json!([{ "type": "image", "mimeType": "image/png", "data": PIXEL },
+            { "type": "resource",
+              "resource": { "uri": "a://b", "mimeType": "image/png", "blob": PIXEL } }]);
+        let result = json!({ "content": content, "isError": true });
+        let output = output_of(&serde_json::from_value(result).unwrap());
+        let expected = "[image of image/png, about 72 bytes, was omitted]\n\
+            [a://b of image/png, about 72 bytes, was omitted]";
+        assert_eq!((output.text.as_str(), output.images.len()), (expected, 0));
     }
 
     #[test]

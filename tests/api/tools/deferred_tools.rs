@@ -314,6 +314,12 @@ async fn wrong_deferred_tools_are_refused() {
             "/deferred_tools",
             "needs the name ToolSearch, which a tool of the client has",
         ),
+        (
+            json!({ "tools": ["get_time", "Task"], "deferred_tools": ["get_time"], "sub_agents": [
+                { "name": "clock", "description": "a", "tools": ["get_time", "ToolSearch"] }] }),
+            "/sub_agents/0/tools/1",
+            "is a tool that each sub-agent with deferred tools has",
+        ),
         (json!({ "tools": ["ToolSearch"] }), "/tools", {
             "names ToolSearch, which a session has if it has `deferred_tools`"
         }),
