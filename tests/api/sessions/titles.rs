@@ -70,7 +70,6 @@ async fn the_first_completed_run_of_a_session_without_a_title_is_followed_by_a_t
         let app = TestApp::start_with(script(&title), Setup { provider, ..priced() }).await;
         let session = app.session_with(wanted()).await;
         let run = session.ask(QUESTION).await;
-        assert_eq!(run["model_requests"], 1);
         let before = session.history_with_events().await;
 
         let recorded = requests(&session, &run, 2).await;
