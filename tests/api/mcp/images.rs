@@ -85,13 +85,19 @@ async fn images_of_tools_are_left_out_if_a_queued_message_brings_too_many() {
     let shots: Vec<_> =
         shots.iter().map(|(id, name, input)| (&**id, *name, input.clone())).collect();
     let ask = calls_as(&[("toolu_1", "ask", json!({}))]);
-    let script =
-        replies(&[says("Seen."), ask, calls_as(&shots), says("Taken."), says("All seen.")]);
+    let script = json!({ "conversations": [
+        { "when": "Take", "replies": [ask, calls_as(&shots), says("Taken.")] },
+        { "replies": [says("Seen.")] },
+    ], "otherwise": "refuse" });
     let app = app(fake.settings(), &script).await;
     let ask = json!({ "name": "ask", "client": true, "input_schema": { "type": "object" } });
     let session = app.session_with(json!({ "tools": ["mcp__fake__picture", ask] })).await;
     let image = json!({ "type": "image", "source": base64("image/png", &png(3, 0)) });
-    let images = |count: usize| json!({ "content": vec![image.clone(); count] });
+    let text = json!({ "type": "text", "text": "Look" });
+    let images = |count: usize| {
+        let content: Vec<_> = std::iter::once(&text).chain(vec![&image; count]).collect();
+        json!({ "content": content })
+    };
     session.ask_with(images(60)).await;
 
     // Each is allowed when it is accepted: 95 images, then 75 before the queued message.
@@ -102,6 +108,6 @@ async fn images_of_tools_are_left_out_if_a_queued_message_brings_too_many() {
     session.accepted(session.submit_results(&answer)).await;
     assert_eq!(session.settled(&run).await["output_text"], "Taken.");
     let run = session.settled(&queued).await;
-    assert_eq!(run["output_text"], "All seen.", "{run}");
+    assert_eq!(run["output_text"], "Seen.", "{run}");
     app.end_refused(&["messages: Too much media: 0 document pages + 110 images > 100"]);
 }
