@@ -2,7 +2,7 @@
 //!
 //! A complete PDF parser would decompress untrusted data without a limit, and would delay a request
 //! for checks that the model provider makes as well. This one scans the dictionaries in file order
-//! and decompresses at most [`MAX_INFLATED`] bytes of compressed objects. If it finds no page count,
+//! and decompresses at most 8 MB of compressed objects. If it finds no page count,
 //! the check is left to the provider.
 
 use memchr::memmem::find;
